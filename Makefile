@@ -1,0 +1,79 @@
+# Everything a developer needs; `make` prints the list. Only Go and make are
+# required, but for the targets that say otherwise.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
+FUZZTIME ?= 2m
+# What CI runs before make test; more seconds of chaos: make jepsen.
+CHAOS   ?= 30m
+
+# The race detector needs a C compiler; without one the tests run without it.
+CC_NAME := $(firstword $(shell $(GO) env CC))
+RACE    := $(if $(shell command -v $(CC_NAME) 2>/dev/null),-race)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/chorale, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/chorale ./cmd/chorale
+
+.PHONY: test
+test: ## all tests, under the race detector where a C compiler is at hand
+	@$(if $(RACE),:,echo 'no C compiler ($(CC_NAME)): testing without the race detector')
+	$(GO) test $(RACE) -count=1 -timeout 10m ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, govulncheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@echo '$(GO) tool govulncheck ./...'; \
+	  out=$$($(GO) tool govulncheck ./... 2>&1); code=$$?; \
+	  case "$$code:$$out" in \
+	    0:*) echo "$$out" ;; \
+	    *'fetching vulnerabilities'*) echo 'govulncheck: its database cannot be reached from here; not checked' ;; \
+	    *) echo "$$out"; exit 1 ;; \
+	  esac
+
+.PHONY: demo
+demo: build ## three nodes on loopback: import, kill the leader, recover, compare
+	@$(GO) run ./internal/demo -chorale bin/chorale -data testdata
+
+.PHONY: jepsen
+jepsen: build ## chaos: simulated histories and real processes, for CHAOS=30m
+	CHAOS=$(CHAOS) $(GO) test -count=1 -timeout 0 -v -run 'Long' ./jepsen/...
+
+.PHONY: bench
+bench: ## the Go benchmarks; the product's own are `chorale bench`
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=2m
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go | cut -c6-); do \
+	    echo "$$dir $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+	  done; \
+	done
+
+.PHONY: proto
+proto: ## api/*.pb.go from api/chorale.proto (needs protoc)
+	@command -v protoc >/dev/null || { echo 'protoc is not installed (package protobuf-compiler)'; exit 1; }
+	$(GO) build -o bin/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	cd api && PATH="$(CURDIR)/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative \
+	  --go-grpc_out=. --go-grpc_opt=paths=source_relative chorale.proto
+
+.PHONY: image
+image: build ## the container image chorale:dev (needs docker)
+	docker build -t chorale:dev -f deploy/Dockerfile bin
+
+.PHONY: clean
+clean: ## remove what the targets above leave behind
+	rm -rf bin coverage.out
+	$(GO) clean -testcache

@@ -1,0 +1,61 @@
+package tidy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// module is the path that all imports of the tree start with.
+const module = "chorale/"
+
+// arrows is the table of the rooms, from the ground up: a room may import the
+// rooms listed beside it, its own sub-rooms and nothing else of the tree. Tests
+// may look further, because they put the rooms together.
+var arrows = map[string][]string{
+	"topic":   {},
+	"message": {},
+	"disk":    {},
+
+	"tip":      {"topic", "message"},
+	"segments": {"topic", "message", "disk"},
+
+	"membership": {},
+	"api":        {},
+	"raftfsm":    {"topic", "message", "disk", "tip", "segments"},
+	"recovery":   {"topic", "message", "disk", "tip", "segments"},
+	"compactor":  {"topic", "message", "disk", "segments"},
+
+	"node":   {"topic", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
+	"client": {"api", "message", "topic"},
+
+	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client"},
+	"cmd":   {"topic", "message", "disk", "segments", "api", "node", "client", "bench"},
+
+	"jepsen":   {"client", "message", "topic"},
+	"internal": {"client", "message", "topic"},
+}
+
+// simulation is the one part of jepsen that puts servers into its own process.
+const simulation = "jepsen/sim"
+
+func (t *tree) checkImports(f file) {
+	allowed, known := arrows[f.room]
+	if !known {
+		t.reportAt(f.path, "room %q is not in the table of rooms (internal/tidy/arrows.go)", f.room)
+		return
+	}
+	if f.test || strings.HasPrefix(f.path, simulation+"/") {
+		return
+	}
+	for _, spec := range f.ast.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || !strings.HasPrefix(imported, module) {
+			continue
+		}
+		room, _, _ := strings.Cut(strings.TrimPrefix(imported, module), "/")
+		if room != f.room && !slices.Contains(allowed, room) {
+			t.report(spec.Pos(), "room %s may not import %s: imports point down the table of rooms", f.room, room)
+		}
+	}
+}
