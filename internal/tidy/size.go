@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Limits, in lines. Tests and generated code are not counted.
@@ -41,7 +42,7 @@ func (t *tree) checkPackages() {
 		}
 		lines[f.dir()] += f.lines
 		documented[f.dir()] = documented[f.dir()] || f.ast.Doc != nil
-		if f.room != "internal" {
+		if !strings.HasPrefix(f.room, "internal/") {
 			rooms[f.room] = true
 		}
 	}

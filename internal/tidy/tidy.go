@@ -59,7 +59,7 @@ func Check(fsys fs.FS) ([]Finding, error) {
 // file is one parsed, hand-written Go file.
 type file struct {
 	path  string // slash-separated, from the root of the tree
-	room  string // the first folder of the path
+	room  string // see roomOf
 	test  bool
 	ast   *ast.File
 	lines int
@@ -113,9 +113,8 @@ func (t *tree) add(p string) error {
 	if ast.IsGenerated(parsed) {
 		return nil
 	}
-	room, _, _ := strings.Cut(p, "/")
 	t.files = append(t.files, file{
-		path: p, room: room, test: strings.HasSuffix(p, "_test.go"),
+		path: p, room: roomOf(p), test: strings.HasSuffix(p, "_test.go"),
 		ast: parsed, lines: strings.Count(string(src), "\n"),
 	})
 	return nil
