@@ -50,8 +50,8 @@ func Check(fsys fs.FS) ([]Finding, error) {
 		}
 	}
 	t.checkPackages()
-	slices.SortStableFunc(t.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
+	slices.SortFunc(t.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule))
 	})
 	return t.findings, nil
 }
