@@ -1,9 +1,15 @@
 // Package raftfsm is the replicated state machine: what a committed entry does.
+//
+// It turns Raft entries into the stream: entry after entry, batch after batch,
+// unit after unit, it decides what is stored, gives it its place and hands it to
+// the history and to the tip. What it does depends on the entries alone.
 package raftfsm
 
 import (
 	"errors"
-	"io"
+	"fmt"
+	"math"
+	"sync"
 
 	"chorale/message"
 	"chorale/segments"
@@ -13,8 +19,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrHalted is the result of every entry after the state machine stopped.
-var ErrHalted = errors.New("the state machine has stopped")
+var (
+	// ErrHalted is the result of every entry after the state machine stopped; it
+	// wraps why.
+	ErrHalted = errors.New("the state machine has stopped")
+	// ErrNoGenesis is the result of a publish or an edit before the genesis.
+	ErrNoGenesis = errors.New("the cluster has no genesis yet")
+	// ErrGenesisExists is the result of a second genesis.
+	ErrGenesisExists = errors.New("the cluster has a genesis already")
+	// ErrBadGenesis is the result of a genesis that breaks a rule.
+	ErrBadGenesis = errors.New("bad genesis")
+)
 
 // Options wires the state machine.
 type Options struct {
@@ -29,46 +44,45 @@ type Options struct {
 }
 
 // FSM implements raft.FSM. Views (methods that are not raft's) are for any goroutine.
-type FSM struct{}
+type FSM struct {
+	topics   *topic.Table
+	tip      *tip.Tip
+	history  *segments.Log
+	halt     func(error)
+	mismatch func(error)
 
-// New returns an empty state machine.
-func New(o Options) *FSM { panic("contract") }
+	// Only the applying goroutine writes; it holds mu meanwhile, and views hold it
+	// while they read.
+	mu     sync.Mutex
+	halted error // wraps ErrHalted; nil while running
+	state  state
 
-// ClusterID names a cluster for ever.
-type ClusterID [16]byte
-
-// Genesis is the first command of a cluster: what all nodes must agree on.
-type Genesis struct {
-	Cluster           ClusterID
-	SegmentBytes      int64
-	ProducerRetention int64 // ns of stream time; 0 means for ever
+	scratch scratch
 }
 
-// EncodeGenesis, EncodePublish and EncodeEdit make Raft entries. EncodePublish
-// takes the leader's clock and admitted batches; it copies them.
-func EncodeGenesis(g Genesis) []byte                   { panic("contract") }
-func EncodePublish(now int64, batches [][]byte) []byte { panic("contract") }
-func EncodeEdit(e segments.Edit) []byte                { panic("contract") }
+// state is what a snapshot carries, beside the names, the manifest and the
+// records, which others own.
+type state struct {
+	genesis   Genesis
+	index     uint64 // of the last applied entry
+	seq       uint64 // of the last message
+	time      int64  // of the stream: never falls
+	stats     paged[TopicStats]
+	producers *producers
+}
 
-// OutcomeKind is what became of a unit. The values are part of the snapshot.
-type OutcomeKind uint8
+// TopicStats is the volume of one topic.
+type TopicStats struct {
+	// Bytes are of padded records.
+	Messages, Bytes, LastSeq uint64
+}
 
-// The kinds; api.Outcome explains each.
-const (
-	Stored OutcomeKind = iota + 1
-	Duplicate
-	DuplicateForgotten
-	ConditionFailed
-	NumberGap
-	ProducerUnknown
-)
-
-// Outcome is what became of one or more consecutive units of a batch.
-type Outcome struct {
-	Kind  OutcomeKind
-	Seq   uint64 // see api.Outcome
-	Units uint32 // run length
-	Index uint32 // of the message whose condition failed
+// New returns an empty state machine.
+func New(o Options) *FSM {
+	return &FSM{
+		topics: o.Topics, tip: o.Tip, history: o.History, halt: o.Halt, mismatch: o.Mismatch,
+		state: state{producers: newProducers()},
+	}
 }
 
 // Result is what Apply returns for an entry.
@@ -80,13 +94,70 @@ type Result struct {
 }
 
 // Apply implements raft.FSM; the answer is a Result.
-func (f *FSM) Apply(l *raft.Log) any { panic("contract") }
+func (f *FSM) Apply(l *raft.Log) any {
+	if f.halted != nil {
+		return Result{Err: f.halted}
+	}
+	if l.Index <= f.state.index {
+		panic(fmt.Sprintf("raftfsm: entry %d applied after entry %d", l.Index, f.state.index))
+	}
+	e := &f.scratch.entry
+	if err := e.decode(l.Data); err != nil {
+		return f.stop(fmt.Errorf("entry %d: %w", l.Index, err))
+	}
+	var r Result
+	switch e.Kind {
+	case KindGenesis:
+		r.Err = f.applyGenesis(e.Genesis)
+	case KindPublish:
+		var err error
+		if r, err = f.applyPublish(e); err != nil {
+			return f.stop(fmt.Errorf("entry %d: %w", l.Index, err))
+		}
+	case KindEdit:
+		r.Err = f.applyEdit(e.Edit)
+	}
+	f.mu.Lock()
+	f.state.index = l.Index
+	f.mu.Unlock()
+	return r
+}
 
-// Snapshot implements raft.FSM.
-func (f *FSM) Snapshot() (raft.FSMSnapshot, error) { panic("contract") }
+func (f *FSM) applyGenesis(g Genesis) error {
+	if f.state.genesis != (Genesis{}) {
+		return ErrGenesisExists
+	}
+	if err := g.validate(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.state.genesis = g
+	f.mu.Unlock()
+	f.history.SetTarget(g.SegmentBytes)
+	return nil
+}
 
-// Restore implements raft.FSM.
-func (f *FSM) Restore(r io.ReadCloser) error { panic("contract") }
+func (f *FSM) applyEdit(e segments.Edit) error {
+	if f.state.genesis == (Genesis{}) {
+		return ErrNoGenesis
+	}
+	refused, mismatch := f.history.Install(e)
+	if mismatch != nil && f.mismatch != nil {
+		f.mismatch(mismatch)
+	}
+	return refused
+}
+
+// stop latches the first cause; nothing changes after it.
+func (f *FSM) stop(cause error) Result {
+	f.mu.Lock()
+	f.halted = fmt.Errorf("%w: %w", ErrHalted, cause)
+	f.mu.Unlock()
+	if f.halt != nil {
+		f.halt(cause)
+	}
+	return Result{Err: f.halted}
+}
 
 // View is a consistent look at the small state.
 type View struct {
@@ -98,15 +169,44 @@ type View struct {
 }
 
 // View may be called by any goroutine.
-func (f *FSM) View() View { panic("contract") }
-
-// TopicStats is the volume of one topic.
-type TopicStats struct {
-	Messages, Bytes, LastSeq uint64
+func (f *FSM) View() View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.state
+	return View{Genesis: s.genesis, Index: s.index, LastSeq: s.seq, LastTime: s.time, Producers: len(s.producers.index)}
 }
 
-// EachTopic calls fn for the ids from..from+n-1 that exist.
-func (f *FSM) EachTopic(from uint32, n int, fn func(id uint32, s TopicStats)) { panic("contract") }
+// EachTopic calls fn for the ids from..from+n-1 that exist, with their state at
+// about the time of the call. Apply waits for at most a page of topics at a time,
+// never for fn.
+func (f *FSM) EachTopic(from uint32, n int, fn func(id uint32, s TopicStats)) {
+	end := uint64(from) + uint64(max(n, 0))
+	end = min(end, math.MaxUint32)
+	var page [pageItems]TopicStats
+	for uint64(from) < end {
+		f.mu.Lock()
+		got := 0
+		for got < len(page) && uint64(from)+uint64(got) < min(end, uint64(f.state.stats.count)) {
+			page[got] = *f.state.stats.at(from + uint32(got))
+			got++
+		}
+		f.mu.Unlock()
+		if got == 0 {
+			return
+		}
+		for i, s := range page[:got] {
+			fn(from+uint32(i), s)
+		}
+		from += uint32(got)
+	}
+}
 
 // Producer is the last number of a producer.
-func (f *FSM) Producer(id message.ProducerID) (last uint64, ok bool) { panic("contract") }
+func (f *FSM) Producer(id message.ProducerID) (last uint64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p, ok := f.state.producers.find(id); ok {
+		return p.last, true
+	}
+	return 0, false
+}
