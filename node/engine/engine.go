@@ -1,0 +1,253 @@
+// Package engine is a node without its listeners: Raft, the state machine, tip and
+// history, recovery for subscribers, the committer, leadership duties and
+// admission, all over seams, so that it runs on files and TCP as well as in
+// memory under virtual time.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"chorale/disk"
+	"chorale/message"
+	"chorale/raftfsm"
+	"chorale/recovery"
+	"chorale/segments"
+	"chorale/tip"
+	"chorale/topic"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/semaphore"
+)
+
+// Seams are what an engine stands on. A real node gives files, bbolt and TCP; the
+// simulation gives memory that can crash and a network that can part.
+type Seams struct {
+	Files     disk.FS // root of the data files
+	Logs      raft.LogStore
+	Stable    raft.StableStore
+	Snapshots raft.SnapshotStore
+	Transport raft.Transport
+	Peers     Peers
+	Log       hclog.Logger
+}
+
+// Peers reaches other nodes by their id. Safe for concurrent use.
+type Peers interface {
+	// Submit passes a batch on to SubmitLocal of the node that leads. done is
+	// called once, with that node's answer or with an error that wraps
+	// ErrUnavailable if the batch cannot have arrived, else ErrUnknown. Batches to
+	// one node keep their order. The batch is unchanged until done.
+	Submit(ctx context.Context, leader raft.ServerID, batch []byte, done func([]raftfsm.Outcome, error))
+	// FetchFile copies a data file from any node that holds it, from offset on.
+	FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error
+}
+
+// Engine is a node without its listeners. Its methods are for any goroutine.
+type Engine struct {
+	settings Settings
+	seams    Seams
+	log      hclog.Logger
+
+	topics  *topic.Table
+	tip     *tip.Tip
+	history *segments.Log
+	machine *machine
+
+	committer *committer
+	leading   *leadership
+	budget    *semaphore.Weighted // bytes between Submit and done
+	halted    chan error          // capacity 1: why the state machine stopped
+
+	mismatches atomic.Int64
+	caughtUp   atomic.Bool // see readiness.go
+	// life ends when Run begins to end; its cause says why.
+	life context.Context
+	end  context.CancelCauseFunc
+
+	// mu guards raft, which is nil before Run, and orders it with Bootstrap.
+	mu   sync.Mutex
+	raft *raft.Raft
+}
+
+// Dir is the folder of the data files below the root of Seams.Files.
+const Dir = "segments"
+
+// pendingStretches is how many cut stretches may wait for Build. Each costs about
+// Genesis.SegmentBytes of memory and of snapshot.
+const pendingStretches = 2
+
+// Open restores the history from its files and checks that log and snapshots fit
+// together. Nothing runs until Run.
+func Open(s Settings, seams Seams) (*Engine, error) {
+	s = s.withDefaults()
+	e := &Engine{
+		settings:  s,
+		seams:     seams,
+		log:       seams.Log,
+		topics:    topic.NewTable(),
+		tip:       tip.New(s.TipBytes),
+		committer: newCommitter(),
+		leading:   newLeadership(),
+		budget:    semaphore.NewWeighted(s.QueueBytes),
+		halted:    make(chan error, 1),
+	}
+	e.life, e.end = context.WithCancelCause(context.Background())
+	snapshots, err := continuous(seams.Snapshots, seams.Logs)
+	if err != nil {
+		return nil, err
+	}
+	e.seams.Snapshots = snapshots
+	e.history, err = segments.Open(segments.Options{
+		FS: seams.Files, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	e.machine = &machine{fsm: raftfsm.New(raftfsm.Options{
+		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
+	})}
+	return e, nil
+}
+
+func (e *Engine) halt(err error) {
+	select {
+	case e.halted <- err:
+	default:
+	}
+}
+
+func (e *Engine) mismatch(err error) {
+	e.mismatches.Add(1)
+	e.log.Error("a file built here differs from the cluster's and will be fetched", "error", err)
+}
+
+// running is Raft, or nil before Run.
+func (e *Engine) running() *raft.Raft {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.raft
+}
+
+// Bootstrap writes the first configuration of a new cluster. It is refused by
+// Raft (raft.ErrCantBootstrap) on a node that has state already.
+func (e *Engine) Bootstrap(c raft.Configuration) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raft != nil {
+		return e.raft.BootstrapCluster(c).Error()
+	}
+	return raft.BootstrapCluster(e.raftConfig(), e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport, c)
+}
+
+func (e *Engine) raftConfig() *raft.Config {
+	c := *e.settings.Raft
+	c.LocalID = e.settings.ID
+	c.Logger = e.log.Named("raft")
+	return &c
+}
+
+// Submit takes an encoded batch on any node and calls done exactly once: at once
+// if the batch breaks a rule, else from a goroutine of the engine, which done must
+// not block. It blocks while the queue is full or no leader is known (until ctx
+// ends or a second has passed), and keeps the order of the calls of one goroutine.
+// The caller leaves the bytes unchanged until done.
+//
+// An error of done wraps ErrInvalid, ErrUnavailable or ErrUnknown.
+func (e *Engine) Submit(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error)) {
+	e.submit(ctx, batch, done, func(done func([]raftfsm.Outcome, error)) {
+		switch leader, local := e.leading.await(ctx, leaderWait); {
+		case local:
+			e.propose(batch, done)
+		case leader == "":
+			done(nil, fmt.Errorf("%w: no leader is known", ErrUnavailable))
+		default:
+			e.seams.Peers.Submit(ctx, leader, batch, done)
+		}
+	})
+}
+
+// SubmitLocal is Submit without forwarding: ErrNotLeader where this node does not lead.
+func (e *Engine) SubmitLocal(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error)) {
+	e.submit(ctx, batch, done, func(done func([]raftfsm.Outcome, error)) {
+		if _, local := e.leading.now(); !local {
+			done(nil, ErrNotLeader)
+			return
+		}
+		e.propose(batch, done)
+	})
+}
+
+// submit checks and admits a batch and hands it to pass, with a done that gives
+// the admitted bytes back.
+func (e *Engine) submit(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error), pass func(func([]raftfsm.Outcome, error))) {
+	if err := e.check(batch); err != nil {
+		done(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
+		return
+	}
+	bytes := min(int64(len(batch)), e.settings.QueueBytes)
+	if err := e.admit(ctx, bytes); err != nil {
+		done(nil, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		return
+	}
+	pass(func(outcomes []raftfsm.Outcome, err error) {
+		e.budget.Release(bytes)
+		done(outcomes, err)
+	})
+}
+
+// check holds a batch to every rule that does not depend on the stream.
+func (e *Engine) check(batch []byte) error {
+	b, err := message.ParseBatch(batch)
+	if err != nil {
+		return err
+	}
+	for _, name := range b.Topics {
+		if err := topic.Validate(string(name)); err != nil {
+			return err
+		}
+	}
+	for i, rest := 0, b.Records; len(rest) > 0; i++ {
+		var r message.Record
+		if r, rest, err = message.Split(rest); err != nil {
+			return err
+		}
+		if n := len(r.Payload()); n > e.settings.PayloadLimit {
+			return fmt.Errorf("message %d of the batch: payload of %d bytes: at most %d are allowed", i, n, e.settings.PayloadLimit)
+		}
+	}
+	return nil
+}
+
+// admit waits for room in the queue.
+func (e *Engine) admit(ctx context.Context, bytes int64) error {
+	if e.budget.TryAcquire(bytes) {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	if err := e.budget.Acquire(ctx, bytes); err != nil {
+		return fmt.Errorf("the queue of %d bytes is full: %w", e.settings.QueueBytes, err)
+	}
+	return nil
+}
+
+// propose puts a batch in the committer's queue.
+func (e *Engine) propose(batch []byte, done func([]raftfsm.Outcome, error)) {
+	ok := e.committer.put(proposal{batch: batch, done: func(outcomes []raftfsm.Outcome, _ raftfsm.Result, err error) {
+		done(outcomes, err)
+	}})
+	if !ok {
+		done(nil, errShuttingDown)
+	}
+}
+
+// source is where subscriptions read.
+func (e *Engine) source() recovery.Source {
+	return recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"chorale/raftfsm"
+	"chorale/segments"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// leaderWait is how long a submission waits for a leader to be known: a little
+	// longer than an election, so that one failover does not become an error at
+	// every client.
+	leaderWait = time.Second
+	// dutyPause is the pause after a duty that did not succeed.
+	dutyPause = 200 * time.Millisecond
+)
+
+// leadership is who leads, as this node knows it. Safe for concurrent use.
+type leadership struct {
+	mu      sync.Mutex
+	leader  raft.ServerID // "" if not known
+	serving bool          // this node leads and has applied all that was committed before
+	changed chan struct{} // closed at the next change
+}
+
+func newLeadership() *leadership { return &leadership{changed: make(chan struct{})} }
+
+// now is the leader's id, and whether it is this node and serves.
+func (l *leadership) now() (leader raft.ServerID, local bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leader, l.serving
+}
+
+func (l *leadership) set(leader raft.ServerID, serving bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leader == leader && l.serving == serving {
+		return
+	}
+	l.leader, l.serving = leader, serving
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// await is now, but waits for a leader to be known: at most that long.
+func (l *leadership) await(ctx context.Context, atMost time.Duration) (leader raft.ServerID, local bool) {
+	var expired <-chan time.Time
+	for {
+		l.mu.Lock()
+		leader, local, changed := l.leader, l.serving, l.changed
+		l.mu.Unlock()
+		if leader != "" {
+			return leader, local
+		}
+		if expired == nil {
+			t := time.NewTimer(atMost)
+			defer t.Stop()
+			expired = t.C
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", false
+		case <-expired:
+			return "", false
+		}
+	}
+}
+
+// lead follows who leads and, while this node does, runs its duties. It returns
+// nil when ctx ends.
+func (e *Engine) lead(ctx context.Context) error {
+	r := e.running()
+	news := make(chan raft.Observation, 16)
+	observer := raft.NewObserver(news, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	r.RegisterObserver(observer)
+	defer r.DeregisterObserver(observer)
+
+	endTerm := func() {}
+	defer func() {
+		endTerm()
+		e.leading.set("", false)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case up := <-r.LeaderCh():
+			// A second "up" means that leadership was lost in between.
+			endTerm()
+			endTerm = func() {}
+			e.leading.set(e.otherLeader(r), false)
+			if up {
+				endTerm = e.beginTerm(ctx)
+			}
+		case <-news:
+			if leader := e.otherLeader(r); r.State() != raft.Leader {
+				e.leading.set(leader, false)
+			}
+		}
+	}
+}
+
+// beginTerm starts the duties of a term; the function it returns ends them and
+// waits for that.
+func (e *Engine) beginTerm(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var g errgroup.Group
+	g.Go(func() error {
+		e.duties(ctx)
+		return nil
+	})
+	return func() {
+		cancel()
+		_ = g.Wait()
+	}
+}
+
+// otherLeader is the leader's id, or "" if none is known or it is this node,
+// which says so by itself once it serves.
+func (e *Engine) otherLeader(r *raft.Raft) raft.ServerID {
+	if _, id := r.LeaderWithID(); id != e.settings.ID {
+		return id
+	}
+	return ""
+}
+
+// duties is what a leader does in its term, until ctx ends: bring the state
+// machine up to date, found the cluster if nobody has, then propose built files.
+func (e *Engine) duties(ctx context.Context) {
+	for _, err := e.command(ctx, nil); err != nil; _, err = e.command(ctx, nil) {
+		if !pause(ctx, dutyPause) {
+			return
+		}
+	}
+	e.caughtUp.Store(true)
+	e.leading.set(e.settings.ID, true)
+	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
+	for e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
+		if err := e.found(ctx); err != nil && !pause(ctx, dutyPause) {
+			return
+		}
+	}
+	for {
+		changed := e.history.Changed()
+		files := e.history.Proposals()
+		if len(files) > 0 {
+			if err := e.proposeFiles(ctx, files); err == nil {
+				continue
+			}
+			if !pause(ctx, dutyPause) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// found proposes the genesis of the cluster. A refusal means that another leader
+// was first.
+func (e *Engine) found(ctx context.Context) error {
+	g := raftfsm.Genesis{SegmentBytes: e.settings.SegmentBytes}
+	rand.Read(g.Cluster[:])
+	result, err := e.command(ctx, raftfsm.EncodeGenesis(g))
+	if err == nil && result.Err == nil {
+		e.log.Info("founded the cluster", "cluster", fmt.Sprintf("%x", g.Cluster))
+	}
+	return err
+}
+
+// proposeFiles proposes files that are built here for the manifest. An error means
+// that they are still to be proposed.
+func (e *Engine) proposeFiles(ctx context.Context, files []segments.FileMeta) error {
+	result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Add: files}))
+	if err != nil {
+		return err
+	}
+	if result.Err != nil {
+		// An earlier leader's edit came first; if so, the files are off the list.
+		e.log.Debug("edit refused", "error", result.Err)
+	}
+	return result.Err
+}
+
+// command puts a command (nil: a barrier) through the log and waits for its result.
+func (e *Engine) command(ctx context.Context, command []byte) (raftfsm.Result, error) {
+	type answer struct {
+		result raftfsm.Result
+		err    error
+	}
+	answered := make(chan answer, 1)
+	ok := e.committer.put(proposal{command: command, done: func(_ []raftfsm.Outcome, r raftfsm.Result, err error) {
+		answered <- answer{r, err}
+	}})
+	if !ok {
+		return raftfsm.Result{}, errShuttingDown
+	}
+	select {
+	case a := <-answered:
+		return a.result, a.err
+	case <-ctx.Done():
+		return raftfsm.Result{}, ctx.Err()
+	}
+}
+
+// pause waits; false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

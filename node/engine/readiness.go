@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"chorale/raftfsm"
+	"chorale/tip"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	catchUpCheck = 50 * time.Millisecond
+	// A follower has caught up when it has applied what it knows to be committed
+	// and either the newest message is younger than catchUpFresh or nothing new
+	// came for catchUpQuiet. (It learns of the leader's commits piece by piece while
+	// it is sent the log, so the first condition alone holds again and again.)
+	catchUpFresh = 2 * time.Second
+	catchUpQuiet = 300 * time.Millisecond
+	// contactWait is how long a follower without word from a leader stays ready.
+	contactWait = 3 * time.Second
+)
+
+// catchUp waits until the node has applied the log once, then lets the node be
+// ready. It ends with ctx.
+func (e *Engine) catchUp(ctx context.Context) error {
+	r := e.running()
+	var last uint64
+	var since time.Time
+	for pause(ctx, catchUpCheck) && !e.caughtUp.Load() {
+		v := e.machine.fsm.View()
+		if v.Index != last || since.IsZero() {
+			last, since = v.Index, time.Now()
+		}
+		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) {
+			continue
+		}
+		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
+			e.caughtUp.Store(true)
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// drained reports whether everything known to be committed is applied. The commit
+// index is 0 until a leader has told it.
+func (e *Engine) drained(r *raft.Raft) bool {
+	commit := r.CommitIndex()
+	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && e.machine.since.Load() == 0
+}
+
+// NotReady says why this node should not be given clients; "" if it should.
+func (e *Engine) NotReady() string {
+	r := e.running()
+	switch {
+	case e.life.Err() != nil:
+		return fmt.Sprintf("shutting down: %v", context.Cause(e.life))
+	case r == nil:
+		return "starting"
+	case len(r.GetConfiguration().Configuration().Servers) == 0:
+		return "waiting to become part of a cluster"
+	case !e.caughtUp.Load():
+		return fmt.Sprintf("catching up: applied index %d, committed %d", r.AppliedIndex(), r.CommitIndex())
+	case e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}):
+		return "waiting for the cluster to be founded"
+	}
+	if _, leader := r.LeaderWithID(); r.State() != raft.Leader {
+		if d := time.Since(r.LastContact()); d > contactWait {
+			return fmt.Sprintf("no word from a leader (last known: %q) for %v", leader, d.Round(time.Second))
+		}
+	}
+	return ""
+}
+
+// Status is what a node knows of itself.
+type Status struct {
+	ID       raft.ServerID
+	State    string // leader, follower, candidate, starting, stopped
+	Leader   raft.ServerID
+	NotReady string
+	View     raftfsm.View
+	Oldest   uint64
+	Topics   uint32
+	// Partitions is the number of topic partitions.
+	Partitions   uint32
+	Tip          tip.Stats
+	Files        int
+	FileBytes    int64
+	MissingFiles int
+	DurableEnd   uint64
+	Mismatches   int64 // files built here that differed from the cluster's
+	Servers      []raft.Server
+	// Raft's indexes and term.
+	Applied, Last, Commit, Term uint64
+}
+
+// Status is a snapshot for people and metrics; its parts are read one by one.
+func (e *Engine) Status() Status {
+	s := Status{
+		ID:         e.settings.ID,
+		State:      "starting",
+		NotReady:   e.NotReady(),
+		View:       e.machine.fsm.View(),
+		Oldest:     e.history.Oldest(),
+		Topics:     e.topics.Len(),
+		Partitions: e.topics.Partitions(),
+		Tip:        e.tip.Stats(),
+		DurableEnd: e.history.DurableEnd(),
+		Mismatches: e.mismatches.Load(),
+	}
+	s.MissingFiles = len(e.history.Missing())
+	for _, f := range e.history.Manifest().Files {
+		s.Files++
+		s.FileBytes += f.Bytes
+	}
+	if r := e.running(); r != nil {
+		s.State = stateName(r.State())
+		_, s.Leader = r.LeaderWithID()
+		s.Servers = r.GetConfiguration().Configuration().Servers
+		s.Applied, s.Last, s.Commit, s.Term = r.AppliedIndex(), r.LastIndex(), r.CommitIndex(), r.CurrentTerm()
+	}
+	return s
+}
+
+func stateName(s raft.RaftState) string {
+	switch s {
+	case raft.Leader:
+		return "leader"
+	case raft.Follower:
+		return "follower"
+	case raft.Candidate:
+		return "candidate"
+	default:
+		return "stopped"
+	}
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/oklog/run"
+)
+
+const (
+	// drainWait bounds the wait for entries in flight when a node ends: a leader
+	// without a majority answers within its lease, a healthy one at once.
+	drainWait = 2 * time.Second
+	// endWait bounds the whole end. What hangs longer waits for a dead disk.
+	endWait = 6 * time.Second
+)
+
+// errHung is joined to what Run returns when it left goroutines behind.
+var errHung = errors.New("a write hangs and was left behind")
+
+// Run runs until ctx ends (graceful: leadership is handed over; nil) or until
+// something fails for good (the error says what: disk, damage, halt). Where a
+// write hangs for ever, Run returns all the same and leaves its goroutine behind:
+// the process is expected to end. Run may be called once.
+func (e *Engine) Run(ctx context.Context) error {
+	r, err := e.start()
+	if err != nil {
+		return err
+	}
+	var (
+		g               run.Group
+		cause           error
+		collected       = make(chan struct{})
+		work, endOfWork = context.WithCancel(context.Background())
+	)
+	defer endOfWork()
+	g.Add(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-e.halted:
+			return err
+		case <-e.life.Done():
+			return nil
+		}
+	}, func(err error) {
+		cause = err
+		e.end(err)
+	})
+	g.Add(func() error {
+		<-e.life.Done()
+		e.stop(r, collected, cause == nil)
+		return nil
+	}, func(error) {})
+	g.Add(e.committer.cut, func(error) { e.committer.close() })
+	g.Add(func() error {
+		defer close(collected)
+		return e.committer.collect()
+	}, func(error) {})
+	for _, actor := range []func(context.Context) error{
+		e.lead, e.history.Build, e.repair, e.snapshot, e.machine.watch, e.catchUp,
+	} {
+		g.Add(func() error { return actor(work) }, func(error) { endOfWork() })
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run() }()
+
+	<-e.life.Done()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(endWait):
+		e.committer.abandon()
+		return errors.Join(cause, errHung)
+	}
+}
+
+// start starts Raft, which restores the state machine from the newest snapshot.
+func (e *Engine) start() (*raft.Raft, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.raft != nil {
+		panic("an engine runs once")
+	}
+	r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport)
+	if err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	e.raft, e.committer.raft = r, r
+	return r, nil
+}
+
+// stop ends Raft: first the entries in flight, since Raft forgets to answer those
+// that it did not hand to the state machine; then leadership, if it can be handed
+// over; then Raft.
+func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
+	select {
+	case <-collected:
+	case <-time.After(drainWait):
+	}
+	if graceful && r.State() == raft.Leader && len(r.GetConfiguration().Configuration().Servers) > 1 {
+		if err := r.LeadershipTransfer().Error(); err != nil {
+			e.log.Warn("leadership was not handed over", "error", err)
+		}
+	}
+	if err := r.Shutdown().Error(); err != nil {
+		e.log.Warn("raft did not end well", "error", err)
+	}
+}

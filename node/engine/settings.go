@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"time"
+
+	"chorale/message"
+
+	"github.com/hashicorp/raft"
+)
+
+// Settings of an engine. Zero values mean the defaults.
+type Settings struct {
+	ID           raft.ServerID
+	TipBytes     int64 // of the ring; default 256 MiB
+	SegmentBytes int64 // used in genesis only; default 64 MiB
+	PayloadLimit int   // of one message; default message.DefaultPayloadLimit
+	QueueBytes   int64 // batches between Submit and done; default 64 MiB
+	// SnapshotBytes of entries after which Raft's state is written as a snapshot
+	// and the log cut; default 256 MiB.
+	SnapshotBytes int64
+	// Raft replaces RaftConfig's answer; LocalID and Logger are set in either.
+	Raft *raft.Config
+}
+
+const (
+	defaultTipBytes      = 256 << 20
+	defaultSegmentBytes  = 64 << 20
+	defaultQueueBytes    = 64 << 20
+	defaultSnapshotBytes = 256 << 20
+)
+
+func (s Settings) withDefaults() Settings {
+	if s.TipBytes == 0 {
+		s.TipBytes = defaultTipBytes
+	}
+	if s.SegmentBytes == 0 {
+		s.SegmentBytes = defaultSegmentBytes
+	}
+	if s.PayloadLimit == 0 {
+		s.PayloadLimit = message.DefaultPayloadLimit
+	}
+	if s.QueueBytes == 0 {
+		s.QueueBytes = defaultQueueBytes
+	}
+	if s.SnapshotBytes == 0 {
+		s.SnapshotBytes = defaultSnapshotBytes
+	}
+	if s.Raft == nil {
+		s.Raft = RaftConfig()
+	}
+	return s
+}
+
+// RaftConfig is the Raft configuration of a real node. The reasons for each value
+// are in docs/decisions/timings.md.
+func RaftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.HeartbeatTimeout = 300 * time.Millisecond
+	c.ElectionTimeout = 300 * time.Millisecond
+	c.LeaderLeaseTimeout = 200 * time.Millisecond
+	c.CommitTimeout = 5 * time.Millisecond
+	c.MaxAppendEntries = 256
+	c.BatchApplyCh = true
+	c.NoLegacyTelemetry = true
+	// Snapshots follow bytes, see snapshots.go; the count of entries is the
+	// fallback for a stream of very small ones.
+	c.SnapshotInterval = 30 * time.Second
+	c.SnapshotThreshold = 1 << 16
+	c.TrailingLogs = 2048
+	return c
+}

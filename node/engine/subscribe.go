@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"chorale/message"
+	"chorale/raftfsm"
+	"chorale/recovery"
+	"chorale/segments"
+	"chorale/topic"
+)
+
+// arrivalWait is how long a subscription on a follower waits for its start position
+// to arrive before the answer is that it is not there.
+const arrivalWait = 2 * time.Second
+
+// SubscribeRequest says what a subscription wants.
+type SubscribeRequest struct {
+	Filters  []string
+	After    uint64            // start behind this seq
+	FromTime int64             // if > 0 instead: from this time on
+	FromTip  bool              // instead: from the live end of this node
+	UntilTip bool              // end at the live end that this node has now, but not before Until
+	Until    uint64            // with UntilTip: where the leader is known to be
+	Cluster  raftfsm.ClusterID // zero, or where After comes from
+}
+
+// Subscription delivers a subscriber's messages. For one goroutine.
+type Subscription struct {
+	// After, Until, Oldest: see api.Opened. Until is 0 without UntilTip.
+	After, Until, Oldest uint64
+	Filters              []string
+	untilTip             bool
+	cursor               *recovery.Cursor
+}
+
+// Subscribe starts a subscription on this node. Errors wrap ErrInvalid,
+// ErrUnavailable or ErrOtherCluster, or are a *BeyondEndError or an *ExpiredError.
+// On a follower a start position that has not arrived yet is awaited for a moment.
+func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscription, error) {
+	filters, err := topic.ParseFilters(q.Filters...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	v := e.machine.fsm.View()
+	if v.Genesis.Cluster == (raftfsm.ClusterID{}) {
+		return nil, fmt.Errorf("%w: %s", ErrUnavailable, e.NotReady())
+	}
+	if q.Cluster != (raftfsm.ClusterID{}) && q.Cluster != v.Genesis.Cluster {
+		return nil, fmt.Errorf("%w: it is of %x, this is %x", ErrOtherCluster, q.Cluster, v.Genesis.Cluster)
+	}
+	after, err := e.startOf(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	s := &Subscription{After: after, Oldest: e.history.Oldest(), Filters: filters.Canonical(), untilTip: q.UntilTip}
+	if q.UntilTip {
+		s.Until = max(v.LastSeq, q.Until, after)
+	}
+	s.cursor = recovery.NewCursor(e.source(), filters, after)
+	return s, nil
+}
+
+// startOf is the seq behind which the subscription starts.
+func (e *Engine) startOf(ctx context.Context, q SubscribeRequest) (uint64, error) {
+	switch {
+	case q.FromTip:
+		return e.machine.fsm.View().LastSeq, nil
+	case q.FromTime > 0:
+		after, err := e.history.SeekTime(q.FromTime)
+		if errors.Is(err, segments.ErrNotHere) {
+			return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return after, err
+	}
+	if oldest := e.history.Oldest(); q.After > 0 && q.After+1 < oldest {
+		return 0, &ExpiredError{After: q.After, Oldest: oldest}
+	}
+	return q.After, e.arrived(ctx, q.After)
+}
+
+// arrived waits until seq is on this node, or says that it is not.
+func (e *Engine) arrived(ctx context.Context, seq uint64) error {
+	if seq <= e.machine.fsm.View().LastSeq {
+		return nil
+	}
+	if _, leads := e.leading.now(); !leads {
+		ctx, cancel := context.WithTimeout(ctx, arrivalWait)
+		defer cancel()
+		if e.tip.Wait(ctx, seq-1) == nil {
+			return nil
+		}
+	}
+	// Leadership first: were it gained between the two, End would be complete.
+	_, leads := e.leading.now()
+	return &BeyondEndError{After: seq, End: e.machine.fsm.View().LastSeq, Final: leads}
+}
+
+// Next appends padded records to dst, up to limit bytes (at least one message if
+// there is one), as recovery.Cursor.Next; io.EOF once everything up to Until was
+// considered. Errors of the history are segments.ErrExpired, ErrNotHere and
+// ErrCorrupt; the others are the context's.
+func (s *Subscription) Next(ctx context.Context, dst []byte, limit int) ([]byte, message.Progress, error) {
+	if s.untilTip && s.cursor.Position() >= s.Until {
+		return dst, message.Progress{Scanned: s.cursor.Position()}, io.EOF
+	}
+	start := len(dst)
+	dst, p, err := s.cursor.Next(ctx, dst, limit)
+	if s.untilTip && p.Scanned > s.Until {
+		dst, p.Count = upTo(dst, start, s.Until)
+		p.Scanned = s.Until
+	}
+	return dst, p, err
+}
+
+// upTo cuts what follows message until off the records dst[start:] and counts the
+// rest.
+func upTo(dst []byte, start int, until uint64) ([]byte, int) {
+	count := 0
+	for rest := dst[start:]; len(rest) > 0; count++ {
+		r, tail, err := message.Split(rest)
+		if err != nil {
+			panic(fmt.Sprintf("a cursor delivered bytes that are no records: %v", err))
+		}
+		if r.Seq() > until {
+			return dst[:len(dst)-len(rest)], count
+		}
+		rest = tail
+	}
+	return dst, count
+}
+
+// Position is the last seq considered: the resume position.
+func (s *Subscription) Position() uint64 {
+	if s.untilTip {
+		return min(s.cursor.Position(), s.Until)
+	}
+	return s.cursor.Position()
+}
+
+// Close releases the subscription.
+func (s *Subscription) Close() { s.cursor.Close() }
