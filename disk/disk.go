@@ -5,20 +5,26 @@
 package disk
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"io/fs"
+	"path"
 )
 
-// FS is a folder tree. Names are slash-separated and relative to its root. All
-// methods are safe for concurrent use. Errors wrap io/fs's sentinels.
+// FS is a folder tree. Names are slash-separated and relative to its root (as
+// fs.ValidPath wants them; "." is the root). All methods are safe for concurrent
+// use. Errors name the file and wrap io/fs's sentinels.
 type FS interface {
-	// Create makes or truncates a file for writing.
+	// Create makes or truncates a file for writing. Its name is durable after
+	// SyncDir.
 	Create(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
-	// Rename replaces newName atomically; durable after SyncDir of both parents.
+	// Rename moves a file and replaces newName atomically; durable after SyncDir
+	// of both parents. Folders are not moved.
 	Rename(oldName, newName string) error
-	// Remove deletes one file.
+	// Remove deletes one file; durable after SyncDir. Open files stay readable.
 	Remove(name string) error
 	// MkdirAll makes a folder and its parents, and syncs the parents.
 	MkdirAll(dir string) error
@@ -34,24 +40,72 @@ type File interface {
 	io.Writer
 	io.ReaderAt
 	io.Closer
-	// Sync makes the contents durable.
+	// Sync makes the contents durable. After an error nothing that was written
+	// since the last success may be relied on, whatever later calls return.
 	Sync() error
 	// Size is the length in bytes.
 	Size() (int64, error)
 }
 
-// WriteFile creates dir/name with the bytes that write gives, all or nothing: it
-// writes a temporary file, syncs it, renames it and syncs the folder.
-func WriteFile(fsys FS, dir, name string, write func(io.Writer) error) error { panic("contract") }
-
 // TempSuffix ends the names of unfinished files; at start they can be removed.
 const TempSuffix = ".tmp"
 
-// OS is the real file system below a root folder.
-func OS(root string) FS { panic("contract") }
+// writeBuffer is how many bytes WriteFile gathers before it writes them.
+const writeBuffer = 64 << 10
 
-// Mem is a file system in memory that can fail on purpose.
-type Mem struct{}
+// WriteFile creates dir/name with the bytes that write gives, all or nothing: it
+// writes a temporary file, syncs it, renames it and syncs the folder. If it fails
+// it leaves at most the temporary file; only if the very last step, the sync of
+// the folder, fails, the file is there but not durably.
+func WriteFile(fsys FS, dir, name string, write func(io.Writer) error) error {
+	final := path.Join(dir, name)
+	temp := final + TempSuffix
+	if err := writeSynced(fsys, temp, write); err != nil {
+		// The first error is the cause; what is left is removed at the next start.
+		_ = fsys.Remove(temp)
+		return fmt.Errorf("write %s: %w", final, err)
+	}
+	if err := fsys.Rename(temp, final); err != nil {
+		_ = fsys.Remove(temp)
+		return fmt.Errorf("write %s: %w", final, err)
+	}
+	if err := fsys.SyncDir(path.Dir(final)); err != nil {
+		return fmt.Errorf("write %s: %w", final, err)
+	}
+	return nil
+}
 
-// NewMem returns an empty one. Seed decides what a crash keeps.
-func NewMem(seed uint64) *Mem { panic("contract") }
+func writeSynced(fsys FS, name string, write func(io.Writer) error) (err error) {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	w := bufio.NewWriterSize(f, writeBuffer)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// validate refuses names that leave the tree or are written in two ways.
+func validate(op string, names ...string) error {
+	for _, name := range names {
+		if !fs.ValidPath(name) {
+			return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+		}
+	}
+	return nil
+}
+
+// notFile is the error for a folder where a file is needed.
+func notFile(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("it is a folder: %w", fs.ErrInvalid)}
+}
