@@ -14,7 +14,6 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/raftfsm"
-	"chorale/recovery"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -245,9 +244,4 @@ func (e *Engine) propose(batch []byte, done func([]raftfsm.Outcome, error)) {
 	if !ok {
 		done(nil, errShuttingDown)
 	}
-}
-
-// source is where subscriptions read.
-func (e *Engine) source() recovery.Source {
-	return recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
 }

@@ -35,6 +35,7 @@ type Subscription struct {
 	After, Until, Oldest uint64
 	Filters              []string
 	untilTip             bool
+	source               recovery.Source
 	cursor               *recovery.Cursor
 }
 
@@ -61,7 +62,8 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if q.UntilTip {
 		s.Until = max(v.LastSeq, q.Until, after)
 	}
-	s.cursor = recovery.NewCursor(e.source(), filters, after)
+	s.source = recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
+	s.cursor = recovery.NewCursor(s.source, filters, after)
 	return s, nil
 }
 
@@ -100,13 +102,24 @@ func (e *Engine) arrived(ctx context.Context, seq uint64) error {
 	return &BeyondEndError{After: seq, End: e.machine.fsm.View().LastSeq, Final: leads}
 }
 
+// Wait returns nil when Next would not block, or the context's error. A subscriber
+// at the live end waits here, so that it holds no buffer meanwhile.
+func (s *Subscription) Wait(ctx context.Context) error {
+	if s.ended() {
+		return nil
+	}
+	return s.source.Tip.Wait(ctx, s.cursor.Position())
+}
+
+func (s *Subscription) ended() bool { return s.untilTip && s.cursor.Position() >= s.Until }
+
 // Next appends padded records to dst, up to limit bytes (at least one message if
 // there is one), as recovery.Cursor.Next; io.EOF once everything up to Until was
 // considered. Errors of the history are segments.ErrExpired, ErrNotHere and
 // ErrCorrupt; the others are the context's.
 func (s *Subscription) Next(ctx context.Context, dst []byte, limit int) ([]byte, message.Progress, error) {
-	if s.untilTip && s.cursor.Position() >= s.Until {
-		return dst, message.Progress{Scanned: s.cursor.Position()}, io.EOF
+	if s.ended() {
+		return dst, message.Progress{Scanned: s.Position()}, io.EOF
 	}
 	start := len(dst)
 	dst, p, err := s.cursor.Next(ctx, dst, limit)

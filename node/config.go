@@ -1,0 +1,187 @@
+package node
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"chorale/message"
+)
+
+// Listener is an address to listen on and the one that others are told. Both are
+// host:port. Port 0 lets the system choose. Advertise may be empty: it is then
+// the address that is listened on; a part of it may be missing ("host", ":port")
+// and is taken from there.
+type Listener struct{ Bind, Advertise string }
+
+// Config is everything that a node must be told. DefaultConfig fills what has a
+// default.
+type Config struct {
+	ID  string // of the node, for ever; also its name in gossip
+	Dir string // data folder
+
+	API, HTTP, Raft, Gossip Listener
+
+	// BootstrapExpect is how many empty nodes found a cluster together; 0: this
+	// node joins one that exists.
+	BootstrapExpect int
+	// Join lists gossip addresses of other nodes, host:port. They are tried for
+	// ever in the background.
+	Join []string
+	// GossipKey encrypts gossip: 16, 24 or 32 bytes in base64. Empty: not encrypted.
+	GossipKey string
+
+	TipBytes     int64 // memory of the tip's ring
+	SegmentBytes int64 // of messages in a segment; counts when the cluster is founded
+	PayloadLimit int   // bytes of one message
+
+	LogLevel string // trace, debug, info, warn, error
+	LogJSON  bool
+	Pprof    bool   // serve /debug/pprof
+	Version  string // of the program, for status
+}
+
+// DefaultConfig is a node on the loopback interface.
+func DefaultConfig() Config {
+	return Config{
+		API:          Listener{Bind: "127.0.0.1:7070"},
+		HTTP:         Listener{Bind: "127.0.0.1:7071"},
+		Raft:         Listener{Bind: "127.0.0.1:7072"},
+		Gossip:       Listener{Bind: "127.0.0.1:7073"},
+		TipBytes:     256 << 20,
+		SegmentBytes: 64 << 20,
+		PayloadLimit: message.DefaultPayloadLimit,
+		LogLevel:     "info",
+		Version:      "unknown",
+	}
+}
+
+// ConfigError is a value that a node cannot run with.
+type ConfigError struct {
+	Key     string // as the flag is called: id, data, raft-addr ...
+	Value   string
+	Allowed string
+}
+
+// Error names key, value and what is allowed.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("%s = %q: %s", e.Key, e.Value, e.Allowed)
+}
+
+var (
+	validID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	logLevels = []string{"trace", "debug", "info", "warn", "error"}
+)
+
+const (
+	minTipBytes     = 1 << 20
+	maxTipBytes     = 1 << 40
+	minSegmentBytes = 64 << 10
+	maxSegmentBytes = 4 << 30
+	maxExpect       = 9
+)
+
+// Validate reports the first value that is not allowed, as a *ConfigError.
+func (c Config) Validate() error {
+	if !validID.MatchString(c.ID) {
+		return &ConfigError{"id", c.ID, "want 1 to 63 letters, digits, dots, dashes and underscores, the first a letter or digit"}
+	}
+	if c.Dir == "" {
+		return &ConfigError{"data", c.Dir, "want a folder"}
+	}
+	for _, l := range []struct {
+		key string
+		Listener
+	}{{"api-addr", c.API}, {"http-addr", c.HTTP}, {"raft-addr", c.Raft}, {"gossip-addr", c.Gossip}} {
+		if err := l.validate(l.key); err != nil {
+			return err
+		}
+	}
+	for _, j := range c.Join {
+		if err := checkHostPort("join", j); err != nil {
+			return err
+		}
+	}
+	for _, n := range []struct {
+		key             string
+		value, min, max int64
+	}{
+		{"bootstrap-expect", int64(c.BootstrapExpect), 0, maxExpect},
+		{"tip-size", c.TipBytes, minTipBytes, maxTipBytes},
+		{"segment-size", c.SegmentBytes, minSegmentBytes, maxSegmentBytes},
+		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},
+	} {
+		if n.value < n.min || n.value > n.max {
+			return &ConfigError{n.key, strconv.FormatInt(n.value, 10), fmt.Sprintf("want %d to %d", n.min, n.max)}
+		}
+	}
+	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
+		return &ConfigError{"join", "", "want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
+	}
+	if !slices.Contains(logLevels, c.LogLevel) {
+		return &ConfigError{"log-level", c.LogLevel, "want one of " + strings.Join(logLevels, ", ")}
+	}
+	_, err := c.gossipKey()
+	return err
+}
+
+// gossipKey is the decoded key, or nil.
+func (c Config) gossipKey() ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(c.GossipKey)
+	if n := len(key); err != nil || n != 0 && n != 16 && n != 24 && n != 32 {
+		return nil, &ConfigError{"gossip-key", "(secret)", "want 16, 24 or 32 bytes in base64"}
+	}
+	return key, nil
+}
+
+func (l Listener) validate(key string) error {
+	if err := checkHostPort(key, l.Bind); err != nil {
+		return err
+	}
+	host, _, _ := net.SplitHostPort(l.Bind)
+	if adHost, _ := splitPart(l.Advertise); adHost == "" && unspecified(host) {
+		return &ConfigError{"advertise", l.Advertise, fmt.Sprintf("want a host that others reach this node by, since %s = %q listens on all", key, l.Bind)}
+	}
+	return nil
+}
+
+func checkHostPort(key, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return &ConfigError{key, value, "want host:port with a port from 0 to 65535"}
+	}
+	return nil
+}
+
+func unspecified(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// splitPart splits "host:port", "host" or ":port"; what is missing is empty.
+func splitPart(s string) (host, port string) {
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		return h, p
+	}
+	return s, ""
+}
+
+// advertised is the address that others are told, given what is listened on.
+func (l Listener) advertised(listening net.Addr) string {
+	host, port, _ := net.SplitHostPort(listening.String())
+	adHost, adPort := splitPart(l.Advertise)
+	if adHost != "" {
+		host = adHost
+	}
+	if adPort != "" && adPort != "0" {
+		port = adPort
+	}
+	return net.JoinHostPort(host, port)
+}

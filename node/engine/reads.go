@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"chorale/disk"
+	"chorale/message"
+	"chorale/raftfsm"
+	"chorale/segments"
+	"chorale/topic"
+
+	"github.com/hashicorp/raft"
+)
+
+// Leader is the leader's id as this node knows it ("" if it does not), and
+// whether it is this node and serves.
+func (e *Engine) Leader() (id raft.ServerID, local bool) { return e.leading.now() }
+
+// Cluster is the cluster's id; zero before its genesis was applied.
+func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.fsm.View().Genesis.Cluster }
+
+// End is the newest seq that this node has applied.
+func (e *Engine) End() uint64 { return e.machine.fsm.View().LastSeq }
+
+// TopicName is the name of a topic that was delivered.
+func (e *Engine) TopicName(id uint32) string { return e.topics.Name(id) }
+
+// OpenFile opens a live data file by its hash; the error wraps fs.ErrNotExist or
+// segments.ErrNotHere if this node does not hold it. The caller closes it.
+func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error) {
+	return e.history.OpenFile(h)
+}
+
+// Producer is the last number of a producer, 0 if it is not known. Only the leader
+// answers (else ErrNotLeader), and only behind everything that was proposed so
+// far: a producer goes on from this number, so an old one would be a lie.
+func (e *Engine) Producer(ctx context.Context, id message.ProducerID) (last uint64, err error) {
+	if _, leads := e.leading.now(); !leads {
+		return 0, ErrNotLeader
+	}
+	if _, err := e.command(ctx, nil); err != nil {
+		return 0, err
+	}
+	last, _ = e.machine.fsm.Producer(id)
+	return last, nil
+}
+
+// Topic is a topic and its volume.
+type Topic struct {
+	Name string
+	raftfsm.TopicStats
+}
+
+// topicPage is how many topics are looked at under one lock of the state machine.
+const topicPage = 1024
+
+// Topics lists the topics that the filters match, by name; no filter means all.
+func (e *Engine) Topics(filters ...string) ([]Topic, error) {
+	if len(filters) == 0 {
+		filters = []string{"**"}
+	}
+	f, err := topic.ParseFilters(filters...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var out []Topic
+	for from := uint32(0); from < e.topics.Len(); from += topicPage {
+		e.machine.fsm.EachTopic(from, topicPage, func(id uint32, s raftfsm.TopicStats) {
+			if name := e.topics.Name(id); f.Match(name) {
+				out = append(out, Topic{name, s})
+			}
+		})
+	}
+	slices.SortFunc(out, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
