@@ -1,0 +1,259 @@
+package tip
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// blockEntries is the number of entries of a block.
+const blockEntries = 1024
+
+// block is a stretch of one partition's index. An entry is a topic id in the upper
+// half and, in the lower, the distance of the message from base in units.
+//
+// Readers follow blocks inside the grace only, and look at no entry whose ordinal
+// is not below the partition's visible.
+type block struct {
+	entries *[blockEntries]uint64
+	first   uint64 // ordinal of entries[0] in the partition
+	number  uint64 // of the partition's blocks, without gaps
+	base    uint64 // position of entries[0]
+	// prev is block number-1; jump is block number&(number-1), so that a block is
+	// found in a logarithm of steps from the newest. Both may be gone: whoever
+	// follows them has checked the number against the oldest block's.
+	prev, jump *block
+	next       atomic.Pointer[block]
+	// freed counts how often the block went back: a cursor that kept it between two
+	// reads compares.
+	freed atomic.Uint64
+
+	// The writer's.
+	owner  *partition
+	filled int
+	link   *block // next in a chunk's list, or in a list of retired or free blocks
+}
+
+// partition is the index of one topic partition. Idle, it is only this.
+//
+//	oldest.first <= ordinal of any entry in the ring < visible <= written
+type partition struct {
+	visible        atomic.Uint64 // entries up to here may be looked at
+	gone           atomic.Uint64 // entries up to here have left with their blocks
+	oldest, newest atomic.Pointer[block]
+
+	// The writer's.
+	written uint64 // entries ever made, while no block is open
+	blocks  uint64 // blocks ever opened
+	batch   uint64 // last batch that touched it
+}
+
+// count is how many entries of b may be looked at, visible having been loaded
+// before, and the block behind b if there is one.
+func (b *block) count(visible uint64) (int, *block) {
+	end, next := b.first+blockEntries, b.next.Load()
+	if next != nil {
+		end = next.first
+	}
+	return int(max(min(visible, end), b.first) - b.first), next
+}
+
+// seek returns where the entries at or behind a position start. A nil block means
+// that there is none. Inside the grace.
+func (p *partition) seek(visible, position uint64) (*block, int) {
+	b, oldest := p.newest.Load(), p.oldest.Load()
+	if b == nil || oldest == nil || oldest.number > b.number {
+		return nil, 0
+	}
+	for b.base > position && b.number > oldest.number {
+		if far := b.number & (b.number - 1); far >= oldest.number && b.jump.base > position {
+			b = b.jump
+		} else {
+			b = b.prev
+		}
+	}
+	lo, hi := 0, 0
+	hi, _ = b.count(visible)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if b.base+uint64(uint32(b.entries[mid])) < position {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return b, lo
+}
+
+const pageLen = 256
+
+// index is the indexes of all partitions, by their dense ids, and the block pool.
+type index struct {
+	pages atomic.Pointer[[]*[pageLen]partition]
+	pool  pool
+	// active is how many partitions have a block.
+	active atomic.Int64
+
+	// The writer's: what the batch touched.
+	batch   uint64
+	touched []*partition
+}
+
+// partition returns the index of a partition, or nil if it never had a message.
+func (x *index) partition(id uint32) *partition {
+	pages := x.pages.Load()
+	if pages == nil || int(id/pageLen) >= len(*pages) {
+		return nil
+	}
+	return &(*pages)[id/pageLen][id%pageLen]
+}
+
+// add makes the entry of a message. c is the newest chunk.
+func (x *index) add(id, topic uint32, position uint64, c *chunk) {
+	p := x.partition(id)
+	if p == nil {
+		p = x.grow(id)
+	}
+	b := p.newest.Load()
+	if b == nil || b.filled == blockEntries || position-b.base > math.MaxUint32 {
+		b = x.open(p, b, position, c)
+	}
+	b.entries[b.filled] = uint64(topic)<<32 | (position - b.base)
+	b.filled++
+	if p.batch != x.batch {
+		p.batch = x.batch
+		x.touched = append(x.touched, p)
+	}
+}
+
+func (x *index) grow(id uint32) *partition {
+	var pages []*[pageLen]partition
+	if old := x.pages.Load(); old != nil {
+		pages = *old
+	}
+	for int(id/pageLen) >= len(pages) {
+		// Appending may write behind the length that readers see, never before it.
+		pages = append(pages, new([pageLen]partition))
+	}
+	x.pages.Store(&pages)
+	return x.partition(id)
+}
+
+func (x *index) open(p *partition, last *block, position uint64, c *chunk) *block {
+	b := x.pool.take()
+	b.owner, b.base, b.filled = p, position, 0
+	b.number, b.first = p.blocks, p.written
+	b.prev, b.jump = last, nil
+	b.next.Store(nil)
+	p.blocks++
+	if last == nil {
+		x.active.Add(1)
+		p.oldest.Store(b)
+	} else {
+		b.first = last.first + uint64(last.filled)
+		b.jump = p.jump(b)
+		last.next.Store(b)
+	}
+	p.newest.Store(b)
+	b.link, c.blocks = c.blocks, b
+	return b
+}
+
+// jump finds block number&(number-1), or nil if it is gone.
+func (p *partition) jump(b *block) *block {
+	target := b.number & (b.number - 1)
+	if target < p.oldest.Load().number {
+		return nil
+	}
+	at := b.prev
+	for at.number > target {
+		at = at.jump
+	}
+	return at
+}
+
+// publish makes the entries of the batch visible.
+func (x *index) publish() {
+	for i, p := range x.touched {
+		if b := p.newest.Load(); b != nil {
+			p.visible.Store(b.first + uint64(b.filled))
+		}
+		x.touched[i] = nil
+	}
+	x.touched = x.touched[:0]
+	x.batch++
+}
+
+// evict gives back the blocks whose messages have all left with chunk c, and moves
+// the others to the chunk of their newest message.
+func (x *index) evict(g *ring, c *chunk, out *retired) {
+	b := c.blocks
+	c.blocks = nil
+	for b != nil {
+		link := b.link
+		last := (b.base + uint64(uint32(b.entries[b.filled-1]))) >> g.shift
+		if last > c.number {
+			to := g.slot(last).Load()
+			b.link, to.blocks = to.blocks, b
+		} else {
+			x.free(b)
+			b.link, out.blocks = out.blocks, b
+			out.count++
+		}
+		b = link
+	}
+}
+
+// free takes a block out of its partition. Those of one chunk come in no order: a
+// block's elders are gone, or go now as well.
+func (x *index) free(b *block) {
+	p := b.owner
+	b.owner = nil
+	b.freed.Add(1)
+	x.pool.inUse.Add(-1)
+	oldest := p.oldest.Load()
+	if oldest == nil || b.number < oldest.number {
+		return
+	}
+	end := b.first + uint64(b.filled)
+	p.gone.Store(end)
+	next := b.next.Load()
+	p.oldest.Store(next)
+	if next == nil {
+		p.written = end
+		p.newest.Store(nil)
+		x.active.Add(-1)
+	}
+}
+
+// pool is the block pool: it hands out blocks and takes them back. The writer's,
+// but for the counters.
+type pool struct {
+	free  *block
+	inUse atomic.Int64
+	idle  atomic.Int64
+	high  atomic.Int64
+}
+
+func (l *pool) take() *block {
+	used := l.inUse.Add(1)
+	if used > l.high.Load() {
+		l.high.Store(used)
+	}
+	b := l.free
+	if b == nil {
+		return &block{entries: new([blockEntries]uint64)}
+	}
+	l.free, b.link = b.link, nil
+	l.idle.Add(-1)
+	return b
+}
+
+// give takes a list of blocks that no reader can see any more.
+func (l *pool) give(list *block, count int) {
+	for list != nil {
+		b := list
+		list = b.link
+		b.link, l.free = l.free, b
+	}
+	l.idle.Add(int64(count))
+}
