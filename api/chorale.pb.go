@@ -32,7 +32,8 @@ const (
 	// Stored: the first unit's first message has `seq`; each further unit of the
 	// run starts behind the last message of the one before it.
 	Outcome_STORED Outcome_Kind = 1
-	// Stored by an earlier try: `seq` is what that try got.
+	// Stored by an earlier try: `seq` is what that try got. In a run, each further
+	// unit starts behind the last message of the one before it, as in STORED.
 	Outcome_DUPLICATE Outcome_Kind = 2
 	// Decided by an earlier try so long ago that its outcome is forgotten.
 	Outcome_DUPLICATE_FORGOTTEN Outcome_Kind = 3
@@ -339,9 +340,11 @@ func (x *Outcome) GetIndex() uint32 {
 }
 
 type PublishError struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          PublishError_Kind      `protobuf:"varint,1,opt,name=kind,proto3,enum=chorale.v1.PublishError_Kind" json:"kind,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Kind    PublishError_Kind      `protobuf:"varint,1,opt,name=kind,proto3,enum=chorale.v1.PublishError_Kind" json:"kind,omitempty"`
+	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// If a payload is too large: how many bytes the node allows. 0 otherwise.
+	PayloadLimit  uint64 `protobuf:"varint,3,opt,name=payload_limit,json=payloadLimit,proto3" json:"payload_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +391,13 @@ func (x *PublishError) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *PublishError) GetPayloadLimit() uint64 {
+	if x != nil {
+		return x.PayloadLimit
+	}
+	return 0
 }
 
 type SubscribeRequest struct {
@@ -1595,10 +1605,11 @@ const file_chorale_proto_rawDesc = "" +
 	"\x10CONDITION_FAILED\x10\x04\x12\x0e\n" +
 	"\n" +
 	"NUMBER_GAP\x10\x05\x12\x14\n" +
-	"\x10PRODUCER_UNKNOWN\x10\x06\"\x9f\x01\n" +
+	"\x10PRODUCER_UNKNOWN\x10\x06\"\xc4\x01\n" +
 	"\fPublishError\x121\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1d.chorale.v1.PublishError.KindR\x04kind\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"B\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
+	"\rpayload_limit\x18\x03 \x01(\x04R\fpayloadLimit\"B\n" +
 	"\x04Kind\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aINVALID\x10\x01\x12\x0f\n" +

@@ -41,7 +41,15 @@ type StreamClient interface {
 	// one that does not lead passes them on to the leader.
 	Publish(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PublishRequest, PublishResponse], error)
 	// Subscribe delivers exactly the messages that the filters match, in order,
-	// from the start position to the tip (until_tip) or without end.
+	// from the start position to the tip (until_tip) or without end. A node that has
+	// nothing to deliver sends a response without records every two seconds, so
+	// that a client can tell a quiet stream from a dead node.
+	//
+	// Codes: INVALID_ARGUMENT for a bad filter or start; OUT_OF_RANGE if the start
+	// lies beyond the end of the stream as this node knows it; NOT_FOUND if it lies
+	// before the oldest kept message (the text says which is the oldest);
+	// FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE if this
+	// node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeResponse], error)
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListTopicsResponse], error)
@@ -141,7 +149,15 @@ type StreamServer interface {
 	// one that does not lead passes them on to the leader.
 	Publish(grpc.BidiStreamingServer[PublishRequest, PublishResponse]) error
 	// Subscribe delivers exactly the messages that the filters match, in order,
-	// from the start position to the tip (until_tip) or without end.
+	// from the start position to the tip (until_tip) or without end. A node that has
+	// nothing to deliver sends a response without records every two seconds, so
+	// that a client can tell a quiet stream from a dead node.
+	//
+	// Codes: INVALID_ARGUMENT for a bad filter or start; OUT_OF_RANGE if the start
+	// lies beyond the end of the stream as this node knows it; NOT_FOUND if it lies
+	// before the oldest kept message (the text says which is the oldest);
+	// FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE if this
+	// node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeResponse]) error
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(*ListTopicsRequest, grpc.ServerStreamingServer[ListTopicsResponse]) error

@@ -139,6 +139,9 @@ func unmarshal(data mem.BufferSlice, into fields) (err error) {
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
+		if field > protowire.MaxValidNumber {
+			return fmt.Errorf("field %d is beyond protobuf's last, %d", field, protowire.MaxValidNumber)
+		}
 		at += n
 		if n = protowire.ConsumeFieldValue(field, wire, b[at:]); n < 0 {
 			return fmt.Errorf("field %d: %w", field, protowire.ParseError(n))

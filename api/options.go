@@ -7,6 +7,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
+// ProgressInterval is how often a node sends something on every subscription, be
+// it a response without records. A client that hears nothing for several of them
+// takes the connection for dead.
+const ProgressInterval = 2 * time.Second
+
 const (
 	// MaxMessageBytes bounds one gRPC message of either direction. It has room for
 	// a batch or a record of the largest size and its protobuf fields.
