@@ -76,7 +76,11 @@ func parseFilter(text string) (filter, error) {
 	if head, ok := strings.CutSuffix(text, "/"+subtree); ok {
 		rest, f.below = head, true
 	}
-	if why := fault(rest); why != "" {
+	why := slashes(text) // of rest they would be told of the wrong place
+	if why == "" {
+		why = fault(rest)
+	}
+	if why != "" {
 		return f, invalid(ErrFilter, text, why)
 	}
 	f.levels = strings.Split(rest, "/")

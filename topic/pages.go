@@ -89,20 +89,23 @@ func (x *index) find(hash uint64, same func(id uint32) bool) (uint32, bool) {
 	}
 }
 
-// insert adds id, which is not there, to an index of n ids. Before that it makes
-// room, keeping the slots at most 3/4 full; hashOf tells the hash of ids 0..n-1.
-func (x *index) insert(hash uint64, id, n uint32, hashOf func(id uint32) uint64) {
-	slots := *x.slots.Load()
-	if uint64(n) >= uint64(len(slots))/4*3 {
-		slots = make([]atomic.Uint32, 2*len(slots))
-		for i := range n {
-			place(slots, hashOf(i), i)
-		}
-		place(slots, hash, id)
-		x.slots.Store(&slots)
-		return
+// insert adds id, which is not there and is the number of those that are. Before
+// that it makes room, keeping the slots at most 3/4 full; hashOf tells the hash of
+// an id.
+func (x *index) insert(hash uint64, id uint32, hashOf func(id uint32) uint64) {
+	if slots := *x.slots.Load(); uint64(id) >= uint64(len(slots))/4*3 {
+		x.grow(id, hashOf)
 	}
-	place(slots, hash, id)
+	place(*x.slots.Load(), hash, id)
+}
+
+// grow replaces the slots by twice as many, with the n ids that are there.
+func (x *index) grow(n uint32, hashOf func(id uint32) uint64) {
+	slots := make([]atomic.Uint32, 2*len(*x.slots.Load()))
+	for id := range n {
+		place(slots, hashOf(id), id)
+	}
+	x.slots.Store(&slots)
 }
 
 func place(slots []atomic.Uint32, hash uint64, id uint32) {

@@ -48,7 +48,7 @@ func (t *Table) Intern(name []byte) (id uint32, fresh bool) {
 	e.name = t.copyName(name)
 	e.partition = t.join(id, Partition(e.name))
 	t.topics.publish()
-	t.byName.insert(hash, id, id, func(id uint32) uint64 { return maphash.String(t.seed, t.topics.at(id).name) })
+	t.byName.insert(hash, id, func(id uint32) uint64 { return maphash.String(t.seed, t.topics.at(id).name) })
 	return id, true
 }
 
@@ -64,7 +64,7 @@ func (t *Table) join(id uint32, name string) (p uint32) {
 	p = t.partitions.len()
 	*t.partitions.grow() = partition{name: name, first: id, last: id}
 	t.partitions.publish()
-	t.byPart.insert(hash, p, p, func(p uint32) uint64 { return maphash.String(t.seed, t.partitions.at(p).name) })
+	t.byPart.insert(hash, p, func(p uint32) uint64 { return maphash.String(t.seed, t.partitions.at(p).name) })
 	return p
 }
 

@@ -30,10 +30,8 @@ func Validate(name string) error {
 	if why := fault(name); why != "" {
 		return invalid(ErrTopic, name, why)
 	}
-	for level := range strings.SplitSeq(name, "/") {
-		if strings.Contains(level, "*") {
-			return invalid(ErrTopic, name, "it has a '*'; only filters may")
-		}
+	if strings.Contains(name, star) {
+		return invalid(ErrTopic, name, "it has a '*'; only filters may")
 	}
 	return nil
 }
@@ -60,12 +58,9 @@ func fault(s string) string {
 		return fmt.Sprintf("it has %d bytes; 1 to 1,024 are allowed", len(s))
 	case !utf8.ValidString(s):
 		return "it is not valid UTF-8"
-	case s[0] == '/':
-		return "it begins with a slash; slashes stand only between levels"
-	case s[len(s)-1] == '/':
-		return "it ends with a slash; slashes stand only between levels"
-	case strings.Contains(s, "//"):
-		return "it has an empty level; a level has at least one character"
+	}
+	if why := slashes(s); why != "" {
+		return why
 	}
 	if n := strings.Count(s, "/") + 1; n > MaxLevels {
 		return fmt.Sprintf("it has %d levels; 1 to %d are allowed", n, MaxLevels)
@@ -74,6 +69,19 @@ func fault(s string) string {
 		if unicode.IsControl(r) {
 			return fmt.Sprintf("it has the control character %U; none is allowed", r)
 		}
+	}
+	return ""
+}
+
+// slashes is the part of fault about them.
+func slashes(s string) string {
+	switch {
+	case strings.HasPrefix(s, "/"):
+		return "it begins with a slash; slashes stand only between levels"
+	case strings.HasSuffix(s, "/"):
+		return "it ends with a slash; slashes stand only between levels"
+	case strings.Contains(s, "//"):
+		return "it has an empty level; a level has at least one character"
 	}
 	return ""
 }
