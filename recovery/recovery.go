@@ -1,9 +1,11 @@
 // Package recovery moves one cursor without gap or repeat from the history to the
-// tip to the live end.
+// tip to the live end, and back when the tip has moved on.
 package recovery
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"chorale/message"
 	"chorale/segments"
@@ -11,7 +13,10 @@ import (
 	"chorale/topic"
 )
 
-// Source is where cursors read.
+// Source is where cursors read. Both parts hold the same stream: what the tip
+// publishes, the history has published before, so that
+//
+//	Tip.Floor() <= History.End()+1
 type Source struct {
 	History *segments.Log
 	Tip     *tip.Tip
@@ -19,21 +24,88 @@ type Source struct {
 }
 
 // Cursor delivers the messages of a set of filters in order. For one goroutine.
-type Cursor struct{}
+//
+// It holds a reader of the part that it is in, and no other. Either part answers
+// how far it has scanned, so that a change of parts is nothing but a new reader
+// behind that position.
+type Cursor struct {
+	source  Source
+	sel     *topic.Selection
+	pos     uint64
+	history *segments.Reader // while in the history
+	tip     *tip.Reader      // while in the tip
+}
 
 // NewCursor starts behind seq after.
-func NewCursor(s Source, f *topic.Filters, after uint64) *Cursor { panic("contract") }
+func NewCursor(s Source, f *topic.Filters, after uint64) *Cursor {
+	return &Cursor{source: s, sel: topic.NewSelection(s.Topics, f), pos: after}
+}
 
 // Next appends padded records to dst, up to limit bytes. It returns at once if
 // there is something to deliver or a stretch without a wanted message was passed;
 // at the live end it waits until there is news or ctx ends. Errors are those of
-// the history, and the context's.
+// the history, and the context's; Progress and dst are valid with each.
 func (c *Cursor) Next(ctx context.Context, dst []byte, limit int) ([]byte, message.Progress, error) {
-	panic("contract")
+	for {
+		before := c.pos
+		dst, p, err := c.read(dst, limit)
+		if err != nil || c.pos > before {
+			return dst, p, err
+		}
+		if c.tip == nil {
+			continue // the position has left the tip, or come to it
+		}
+		if err := c.source.Tip.Wait(ctx, c.pos); err != nil {
+			return dst, p, err
+		}
+	}
+}
+
+// read reads once from the part that holds the next message.
+func (c *Cursor) read(dst []byte, limit int) ([]byte, message.Progress, error) {
+	if floor := c.source.Tip.Floor(); c.pos+1 < floor {
+		return c.readHistory(dst, limit, floor)
+	}
+	return c.readTip(dst, limit)
+}
+
+func (c *Cursor) readHistory(dst []byte, limit int, floor uint64) ([]byte, message.Progress, error) {
+	c.tip = nil
+	if c.history == nil {
+		c.history = c.source.History.NewReader(c.sel, c.pos)
+	}
+	before := c.pos
+	dst, p, err := c.history.Read(dst, limit)
+	c.pos = p.Scanned
+	if err == nil && c.pos == before && c.source.History.End()+1 < floor {
+		// Not a bug of this room: a state machine between two snapshots.
+		err = fmt.Errorf("%w: it ends at %d, the tip starts at %d", segments.ErrNotHere, c.source.History.End(), floor)
+	}
+	return dst, p, err
+}
+
+func (c *Cursor) readTip(dst []byte, limit int) ([]byte, message.Progress, error) {
+	c.leaveHistory()
+	if c.tip == nil {
+		c.tip = c.source.Tip.NewReader(c.sel, c.pos)
+	}
+	dst, p, err := c.tip.Read(dst, limit)
+	c.pos = p.Scanned
+	if errors.Is(err, tip.ErrEvicted) {
+		c.tip, err = nil, nil
+	}
+	return dst, p, err
+}
+
+func (c *Cursor) leaveHistory() {
+	if c.history != nil {
+		c.history.Close()
+		c.history = nil
+	}
 }
 
 // Position is the last seq considered: the resume position.
-func (c *Cursor) Position() uint64 { panic("contract") }
+func (c *Cursor) Position() uint64 { return c.pos }
 
 // Close releases what the cursor holds.
-func (c *Cursor) Close() { panic("contract") }
+func (c *Cursor) Close() { c.leaveHistory() }

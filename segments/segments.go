@@ -1,14 +1,23 @@
 // Package segments owns the history: every data file, its format and version, the
 // manifest that lists them, and what of the stream is not yet in a file.
+//
+// A Log is the history of one node. Its parts stand in a row without a gap: the
+// files that the manifest names, stretches in memory that were cut and wait for
+// their file and its edit, and the open stretch that Append writes to. See
+// DESIGN.md for why.
 package segments
 
 import (
-	"context"
 	"errors"
-	"io"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"chorale/disk"
-	"chorale/message"
 	"chorale/topic"
 )
 
@@ -20,45 +29,11 @@ var (
 	ErrNotHere = errors.New("the file with this part of the stream is not on this node")
 	// ErrCorrupt marks damage of a file: its name, place and cause are in the text.
 	ErrCorrupt = errors.New("damaged file")
+	// ErrForeign is returned for a file that is no data file of Chorale.
+	ErrForeign = errors.New("not a data file of Chorale")
+	// ErrNewer is returned for what a newer version of the program wrote.
+	ErrNewer = errors.New("written by a newer version")
 )
-
-// Hash is the SHA-256 of a whole file.
-type Hash [32]byte
-
-// Kind tells the kinds of data files apart.
-type Kind uint8
-
-// KindSegment is a contiguous stretch of the stream with all its topics.
-const KindSegment Kind = 1
-
-// FileMeta describes one immutable data file in the manifest.
-type FileMeta struct {
-	Kind        Kind
-	First, Last uint64 // seqs, inclusive
-	FirstTime   int64  // of message First; ns
-	LastTime    int64
-	Messages    uint64
-	Bytes       int64 // of the file
-	Hash        Hash
-}
-
-// Edit changes the manifest: it removes files by hash and adds others. It is data
-// in the Raft log.
-type Edit struct {
-	Remove []Hash
-	Add    []FileMeta
-}
-
-// Encode and DecodeEdit are the versioned encoding of an edit.
-func (e Edit) Encode() []byte           { panic("contract") }
-func DecodeEdit(b []byte) (Edit, error) { panic("contract") }
-
-// Manifest lists the live files, ascending by First. Immutable.
-type Manifest struct{ Files []FileMeta }
-
-// Apply returns the manifest after the edit, or why the edit is refused: it does
-// not continue at the end, overlaps, names a file that is not there. Pure.
-func (m Manifest) Apply(e Edit) (Manifest, error) { panic("contract") }
 
 // Options of a history.
 type Options struct {
@@ -68,105 +43,127 @@ type Options struct {
 	// PendingStretches is how many cut but unbuilt stretches may wait for Build;
 	// the next cut then builds one itself, so that memory stays bounded.
 	PendingStretches int
+	// Warn is told of each damaged or deviating file, from any goroutine; nil
+	// means nobody listens. What it is told is repaired through Missing.
+	Warn func(error)
 }
 
-// Log is the history of the stream on one node: the files of the manifest, the
-// stretches that were cut but are not yet both a file here and in the manifest,
-// and the open stretch. It always reaches to the newest message. One goroutine
-// applies (Append, Publish, Cut, Install, Restore); one runs Build; any number
-// read.
-type Log struct{}
+// Log is the history of the stream on one node. One goroutine applies (SetTarget,
+// Append, Publish, Cut, CutIfFull, Install, Pending, Restore); one runs Build; any
+// number read and do the rest.
+type Log struct {
+	o Options
+
+	// view is what readers see; end is the newest visible seq. A reader loads end
+	// first: the view that it then loads holds all up to there.
+	view atomic.Pointer[view]
+	end  atomic.Uint64
+
+	// The applying goroutine's.
+	target int64
+	open   *stretch
+	next   uint64 // seq of the next message to be appended
+
+	// mu is held while a view is exchanged for another, never during I/O.
+	mu        sync.Mutex
+	changed   chan struct{}   // closed and replaced by notify
+	importing map[Hash]bool   // files that an Import is writing
+	garbage   []*file         // removed by edits, to be dropped by BuildOne
+	stray     map[string]bool // data files in the folder that no manifest has named yet
+
+	building sync.Mutex    // held during a build
+	wake     chan struct{} // of capacity 1: there may be work for Build
+}
+
+const (
+	damagedSuffix = ".damaged"
+	allowedNames  = "FIRST-LAST-HASH.seg, the same with .damaged, and unfinished *.tmp files are allowed"
+)
+
+var dataName = regexp.MustCompile(`^[0-9]{20}-[0-9]{20}-[0-9a-f]{16}\.seg$`)
 
 // Open looks at the folder: unfinished files are removed, a foreign name is an
 // error, data files are noted. The manifest is empty until Restore or Install.
-func Open(o Options) (*Log, error) { panic("contract") }
-
-// SetTarget sets the size of records at which a stretch is cut; the same on all
-// nodes, from the log.
-func (l *Log) SetTarget(bytes int64) { panic("contract") }
-
-// Append copies a stamped record to the open stretch; seqs rise by one.
-func (l *Log) Append(partition uint32, r message.Record) { panic("contract") }
-
-// Publish makes what was appended visible to readers.
-func (l *Log) Publish() { panic("contract") }
-
-// CutIfFull ends the open stretch if it has reached the target: called at the end
-// of every entry, so the cut depends on the log alone. An error is the disk's and
-// ends the node.
-func (l *Log) CutIfFull() error { panic("contract") }
-
-// Build turns cut stretches into files until ctx ends (nil) or the disk fails.
-func (l *Log) Build(ctx context.Context) error { panic("contract") }
-
-// BuildOne builds the oldest unbuilt stretch; false if there is none.
-func (l *Log) BuildOne() (bool, error) { panic("contract") }
-
-// Proposals lists files that are built here but not in the manifest, oldest
-// first: what a leader proposes as edits. Changed is closed when that list, or
-// the list of missing files, may have changed.
-func (l *Log) Proposals() []FileMeta    { panic("contract") }
-func (l *Log) Changed() <-chan struct{} { panic("contract") }
-
-// Install applies a committed edit. refused is data (deterministic, from the
-// manifest alone). If a file of the edit was built here with another hash, the
-// own one is discarded and becomes missing; mismatch says so.
-func (l *Log) Install(e Edit) (refused error, mismatch error) { panic("contract") }
-
-// Manifest is the current one.
-func (l *Log) Manifest() Manifest { panic("contract") }
-
-// Oldest is the oldest kept seq (1 if nothing was ever removed), End the newest
-// visible one.
-func (l *Log) Oldest() uint64 { panic("contract") }
-func (l *Log) End() uint64    { panic("contract") }
-
-// DurableEnd is the last seq up to which every message lies in files here.
-func (l *Log) DurableEnd() uint64 { panic("contract") }
-
-// Stretch is a part of the stream that is still in memory. Its bytes are
-// immutable.
-type Stretch struct {
-	First, Last uint64
-	Closed      bool     // cut, waiting for its file
-	Chunks      [][]byte // padded records
+func Open(o Options) (*Log, error) {
+	if o.Warn == nil {
+		o.Warn = func(error) {}
+	}
+	l := &Log{
+		o: o, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
+		stray: make(map[string]bool), wake: make(chan struct{}, 1),
+	}
+	l.view.Store(&view{})
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, err
+	}
+	entries, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if err := l.note(e); err != nil {
+			return nil, err
+		}
+	}
+	return l, o.FS.SyncDir(o.Dir)
 }
 
-// Pending captures what a snapshot must carry: all stretches in memory,
-// ascending. On the applying goroutine; cheap, copies nothing.
-func (l *Log) Pending() []Stretch { panic("contract") }
+// note takes one entry of the folder into account.
+func (l *Log) note(e fs.FileInfo) error {
+	name := e.Name()
+	switch {
+	case e.IsDir():
+		return fmt.Errorf("%w: folder %s: only files named %s", ErrForeign, l.path(name), allowedNames)
+	case strings.HasSuffix(name, disk.TempSuffix):
+		return l.o.FS.Remove(l.path(name))
+	case dataName.MatchString(name):
+		l.stray[name] = true
+	case !dataName.MatchString(strings.TrimSuffix(name, damagedSuffix)):
+		return fmt.Errorf("%w: %s: only files named %s", ErrForeign, l.path(name), allowedNames)
+	}
+	return nil
+}
 
-// Restore empties the log and sets manifest and next seq: of the first message
-// that will be appended. The caller then appends the snapshot's stretches,
-// cutting (Cut) where they were closed.
-func (l *Log) Restore(m Manifest, next uint64) error { panic("contract") }
+func (l *Log) path(name string) string { return path.Join(l.o.Dir, name) }
 
-// Cut ends the open stretch unconditionally; for Restore only.
-func (l *Log) Cut() error { panic("contract") }
+// Manifest is the current one.
+func (l *Log) Manifest() Manifest { return l.view.Load().manifest }
 
-// Missing lists the files that the manifest names and this node lacks.
-func (l *Log) Missing() []FileMeta { panic("contract") }
+// Oldest is the oldest kept seq, 1 if nothing was ever removed.
+func (l *Log) Oldest() uint64 { return l.view.Load().manifest.Oldest() }
 
-// Import takes a missing file from a peer: it is written aside, checked against
-// meta and then installed.
-func (l *Log) Import(meta FileMeta, r io.Reader) error { panic("contract") }
+// End is the newest visible seq, 0 before the first.
+func (l *Log) End() uint64 { return l.end.Load() }
 
-// OpenFile opens a live file for a peer.
-func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) { panic("contract") }
+// DurableEnd is the last seq up to which every message lies in files here.
+func (l *Log) DurableEnd() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.view.Load()
+	end := v.manifest.Oldest() - 1
+	for i, f := range v.files {
+		if f == nil {
+			break
+		}
+		end = v.manifest.Files[i].Last
+	}
+	for _, s := range v.stretches {
+		if s.first == end+1 && s.built != nil {
+			end = s.built.meta.Last
+		}
+	}
+	return end
+}
 
-// SeekTime returns the seq behind which the messages of time t or later lie.
-func (l *Log) SeekTime(t int64) (after uint64, err error) { panic("contract") }
-
-// Reader walks the wanted messages of the history. For one goroutine.
-type Reader struct{}
-
-// NewReader starts behind seq after. Close releases what it holds.
-func (l *Log) NewReader(sel *topic.Selection, after uint64) *Reader { panic("contract") }
-
-// Read appends padded records like tip.Reader.Read, up to limit bytes (at least
-// one message if there is one), or to the end of the history. Errors: ErrExpired,
-// ErrNotHere, ErrCorrupt; Progress is valid with each.
-func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) { panic("contract") }
-
-// Close releases files and buffers.
-func (r *Reader) Close() { panic("contract") }
+// Stats is the state of a history.
+type Stats struct {
+	Files        int   // of the manifest
+	Bytes        int64 // of these files
+	Missing      int   // of these files, not here
+	MissingBytes int64
+	Stray        int   // data files here that no manifest has named
+	Stretches    int   // in memory, the open one included
+	MemoryBytes  int64 // of records in memory; the open stretch's count once it is cut
+	Oldest, End  uint64
+	DurableEnd   uint64
+}

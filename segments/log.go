@@ -1,0 +1,180 @@
+package segments
+
+import (
+	"fmt"
+	"slices"
+
+	"chorale/message"
+)
+
+// maxTarget bounds the target of the cut, so that positions within a file and its
+// seqs fit 32 bits.
+const maxTarget = 4 << 30
+
+// SetTarget sets the size in bytes of padded records at which a stretch is cut;
+// the same on all nodes, from the log. 0 means never; at most 4 GiB count.
+func (l *Log) SetTarget(bytes int64) { l.target = min(bytes, maxTarget) }
+
+// Append copies a stamped record to the open stretch; seqs rise by one. Readers
+// see it after Publish.
+func (l *Log) Append(partition uint32, r message.Record) {
+	if l.open == nil {
+		l.open = newStretch(l.next, l.target)
+		l.mu.Lock()
+		l.change(func(v *view) { v.stretches = append(v.stretches, l.open) })
+		l.mu.Unlock()
+	}
+	l.open.append(partition, r)
+	l.next++
+}
+
+// Publish makes what was appended visible to readers.
+func (l *Log) Publish() { l.end.Store(l.next - 1) }
+
+// CutIfFull ends the open stretch if it has reached the target: called at the end
+// of every entry, so the cut depends on the log alone. An error is the disk's and
+// ends the node.
+func (l *Log) CutIfFull() error {
+	if l.open == nil || l.target == 0 || l.open.bytes < l.target {
+		return nil
+	}
+	return l.Cut()
+}
+
+// Cut ends the open stretch, if there is one, whatever its size. If too many
+// stretches wait for Build it builds some itself. An error is the disk's and ends
+// the node.
+func (l *Log) Cut() error {
+	if l.open == nil {
+		return nil
+	}
+	l.mu.Lock()
+	l.open.closed = true
+	l.mu.Unlock()
+	l.open = nil
+	l.awake()
+	for l.unbuilt() > l.o.PendingStretches {
+		if _, err := l.BuildOne(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) awake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Log) unbuilt() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, s := range l.view.Load().stretches {
+		if s.closed && s.built == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Install applies a committed edit. refused is data: it follows from the manifest
+// and the newest seq, which are the same on all nodes. mismatch says that this
+// node had built a file of the edit with other bytes; its own is put aside, and
+// the cluster's becomes missing.
+func (l *Log) Install(e Edit) (refused, mismatch error) {
+	next, err := l.Manifest().Apply(e)
+	if err == nil && next.End() >= l.next {
+		err = fmt.Errorf("the edit names messages up to %d, the newest is %d", next.End(), l.next-1)
+	}
+	if err != nil {
+		return err, nil
+	}
+	here := make(map[Hash]*file)
+	for _, m := range e.Add {
+		here[m.Hash] = l.take(m)
+	}
+	var deviating []*file
+	l.mu.Lock()
+	l.change(func(v *view) {
+		for _, f := range v.files {
+			if f != nil {
+				here[f.meta.Hash] = f
+			}
+		}
+		v.manifest = next
+		v.files = l.place(next, here)
+		deviating = v.settle()
+	})
+	for _, h := range e.Remove {
+		if f := here[h]; f != nil {
+			l.garbage = append(l.garbage, f)
+		}
+	}
+	l.mu.Unlock()
+	l.awake()
+	return nil, l.discard(deviating)
+}
+
+// place returns the files that are here in the order of the manifest. Under l.mu.
+func (l *Log) place(m Manifest, here map[Hash]*file) []*file {
+	files := make([]*file, len(m.Files))
+	for i, f := range m.Files {
+		if files[i] = here[f.Hash]; files[i] != nil {
+			delete(l.stray, f.Name())
+		}
+	}
+	return files
+}
+
+// Restore empties the log and sets manifest and next seq: of the first message
+// that will be appended. The caller then appends the snapshot's stretches,
+// cutting (Cut) where they were closed. Files that the manifest does not name are
+// left alone.
+func (l *Log) Restore(m Manifest, next uint64) error {
+	if err := m.check(); err != nil {
+		return fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
+	}
+	if next == 0 || next > m.End()+1 {
+		return fmt.Errorf("%w: manifest ends at %d, the first message behind it is %d", ErrCorrupt, m.End(), next)
+	}
+	here := make(map[Hash]*file)
+	for _, f := range l.view.Load().files {
+		if f != nil {
+			here[f.meta.Hash] = f
+		}
+	}
+	for _, f := range m.Files {
+		if here[f.Hash] == nil {
+			here[f.Hash] = l.take(f)
+		}
+	}
+	l.open, l.next = nil, next
+	l.mu.Lock()
+	l.change(func(v *view) {
+		v.manifest, v.files, v.stretches = Manifest{Files: slices.Clone(m.Files)}, l.place(m, here), nil
+	})
+	l.mu.Unlock()
+	l.end.Store(next - 1)
+	return nil
+}
+
+// Stretch is a part of the stream that is still in memory. Its bytes are
+// immutable.
+type Stretch struct {
+	First, Last uint64
+	Closed      bool     // cut, waiting for its file or its edit
+	Chunks      [][]byte // padded records
+}
+
+// Pending captures what a snapshot must carry: all stretches in memory,
+// ascending. On the applying goroutine; cheap, copies nothing.
+func (l *Log) Pending() []Stretch {
+	var out []Stretch
+	for _, s := range l.view.Load().stretches {
+		out = append(out, Stretch{First: s.first, Last: s.last(), Closed: s.closed, Chunks: s.records()})
+	}
+	return out
+}

@@ -1,0 +1,248 @@
+package segments
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"chorale/disk"
+	"chorale/message"
+	"chorale/topic"
+)
+
+// fileScan passes the wanted blocks of one file, window by window. A window is a
+// range of seqs all of whose wanted messages are in memory: it ends before the
+// first seq of the first block that was not loaded. What a block holds behind the
+// end of the window is carried over to the next.
+type fileScan struct {
+	file   *file
+	handle disk.File
+	index  *index  // held, so that other readers find it
+	blocks []block // still to be loaded, ascending by first
+	end    uint64  // last seq of the window; before the first window: of what is passed
+	w      *window
+}
+
+// windowBytes is how much a window loads, if its first blocks are not more. It is
+// a part of a processor's cache, for the records are picked from it in the order
+// of seqs.
+const windowBytes = 4 << 20
+
+// window is the memory of a scan.
+type window struct {
+	buf, spare []byte
+	pieces     []piece  // of blocks, behind the end of the window
+	refs       []uint64 // wanted records, ascending: seq << 32 | place in buf / Align
+	sorted     bool     // refs ascend as they were found
+	slots      []uint32 // of order
+	next       int      // in refs: the next one to be given out
+}
+
+// piece is a range of buf with records of one partition.
+type piece struct {
+	from, to  int
+	partition uint32
+}
+
+// carried is how many bytes lie behind the end of the window.
+func (w *window) carried() (n int) {
+	for _, p := range w.pieces {
+		n += p.to - p.from
+	}
+	return n
+}
+
+// carry moves the pieces to the front of a buffer with room for size bytes more,
+// and returns where these begin.
+func (w *window) carry(size int) (at int) {
+	need := w.carried() + size
+	w.spare = slices.Grow(w.spare[:0], need)[:need]
+	for i, p := range w.pieces {
+		n := copy(w.spare[at:], w.buf[p.from:p.to])
+		w.pieces[i].from, w.pieces[i].to = at, at+n
+		at += n
+	}
+	w.buf, w.spare = w.spare, w.buf
+	return at
+}
+
+// order sorts the refs of a window from seq start to end (relative): by an array
+// over all its seqs if many are wanted, else by comparing.
+func (w *window) order(start, end uint32) error {
+	if w.sorted {
+		return nil
+	}
+	span := int(end-start) + 1
+	if len(w.refs)*denseShare < span {
+		slices.Sort(w.refs)
+		return nil
+	}
+	w.slots = slices.Grow(w.slots[:0], span)[:span]
+	clear(w.slots)
+	for _, ref := range w.refs {
+		w.slots[uint32(ref>>32)-start] = uint32(ref) + 1
+	}
+	n := 0
+	for i, place := range w.slots {
+		if place > 0 {
+			w.refs[n] = (uint64(start)+uint64(i))<<32 | uint64(place-1)
+			n++
+		}
+	}
+	if n != len(w.refs) {
+		return fmt.Errorf("%w: %d of %d records have the seq of another", ErrCorrupt, len(w.refs)-n, len(w.refs))
+	}
+	return nil
+}
+
+// denseShare is the number of seqs up to which passing over them all is cheaper
+// than sorting one wanted record by comparing (BenchmarkOrder).
+const denseShare = 32
+
+var windows = sync.Pool{New: func() any { return new(window) }}
+
+// newFileScan takes an acquired file and its wanted blocks, in the order of the
+// file, and starts at seq start (relative to the file's first).
+func newFileScan(f *file, h disk.File, x *index, wanted []block, start uint32) *fileScan {
+	c := &fileScan{file: f, handle: h, index: x, end: f.meta.First + uint64(start) - 1, w: windows.Get().(*window)}
+	total := int64(0)
+	for _, b := range wanted {
+		if b.last >= start {
+			c.blocks = append(c.blocks, b)
+			total += int64(b.bytes)
+		}
+	}
+	if total > windowBytes { // else one window takes them all
+		slices.SortFunc(c.blocks, func(a, b block) int { return cmp.Compare(a.first, b.first) })
+	}
+	c.w.reset()
+	return c
+}
+
+func (w *window) reset() { w.pieces, w.refs, w.next = w.pieces[:0], w.refs[:0], 0 }
+
+func (c *fileScan) close() {
+	// What only readers want is not worth an error: the file is immutable.
+	_ = c.file.release()
+	windows.Put(c.w)
+	c.w = nil
+}
+
+// load makes the next window, which starts at seq start (relative), and returns
+// how many bytes it read.
+func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
+	w := c.w
+	chosen, size, end := c.choose(start)
+	fresh := w.carry(size)
+	if err := c.readBlocks(chosen, fresh); err != nil {
+		return 0, err
+	}
+	pieces := w.pieces
+	w.pieces, w.refs, w.next, w.sorted = w.pieces[:0], w.refs[:0], 0, true
+	for _, p := range pieces {
+		rest, err := c.collect(sel, p, start, end)
+		if err != nil {
+			return 0, err
+		}
+		if rest.from < rest.to {
+			w.pieces = append(w.pieces, rest) // never overtakes the loop
+		}
+	}
+	c.end = c.file.meta.First + uint64(end)
+	return int64(size), w.order(start, end)
+}
+
+// choose takes the next blocks off the list: those that the window's first seq
+// needs, and as many as fit. It puts them in the order of the file, sums their
+// bytes and says where the window ends (relative).
+//
+// A window loads at least as much as it carries over, so that all carrying
+// together costs no more than the reading.
+func (c *fileScan) choose(start uint32) (chosen []block, size int, end uint32) {
+	budget := max(windowBytes, c.w.carried())
+	n := 0
+	for n < len(c.blocks) && (n == 0 || c.blocks[n].first <= start || size+int(c.blocks[n].bytes) <= budget) {
+		size += int(c.blocks[n].bytes)
+		n++
+	}
+	chosen, c.blocks = c.blocks[:n], c.blocks[n:]
+	end = uint32(c.file.meta.Last - c.file.meta.First)
+	if len(c.blocks) > 0 {
+		end = c.blocks[0].first - 1
+	}
+	slices.SortFunc(chosen, func(a, b block) int { return cmp.Compare(a.off, b.off) })
+	return chosen, size, end
+}
+
+// readBlocks reads blocks into buf from place at on, neighbours by one call, and
+// verifies them.
+func (c *fileScan) readBlocks(blocks []block, at int) error {
+	for len(blocks) > 0 {
+		n, from := 1, at
+		off := blocks[0].off
+		size := int(blocks[0].bytes)
+		for n < len(blocks) && blocks[n].off == off+int64(size) {
+			size += int(blocks[n].bytes)
+			n++
+		}
+		if err := readAt(c.handle, c.file.path, c.w.buf[from:from+size], off); err != nil {
+			return err
+		}
+		for _, b := range blocks[:n] {
+			to := at + int(b.bytes)
+			if got := message.Sum(c.w.buf[at:to]); got != b.sum {
+				return damage(c.file.path, b.off, fmt.Errorf("block checksum %08x, want %08x", got, b.sum))
+			}
+			c.w.pieces = append(c.w.pieces, piece{from: at, to: to, partition: b.partition})
+			at = to
+		}
+		blocks = blocks[n:]
+	}
+	return nil
+}
+
+// collect notes the wanted records of a piece that lie in the window, and returns
+// what is behind it.
+func (c *fileScan) collect(sel *topic.Selection, p piece, start, end uint32) (rest piece, err error) {
+	w, first := c.w, c.file.meta.First
+	covered := sel.PartitionCovered(p.partition)
+	before := uint32(0)
+	if len(w.refs) > 0 {
+		before = uint32(w.refs[len(w.refs)-1] >> 32)
+	}
+	for p.from < p.to {
+		r, _, err := message.Split(w.buf[p.from:p.to])
+		if err == nil && (r.Seq() < first || r.Seq() > c.file.meta.Last) {
+			err = fmt.Errorf("seq %d is none of the file's", r.Seq())
+		}
+		if err != nil {
+			return p, damage(c.file.path, headerBytes, fmt.Errorf("blocks of partition %d: %w", p.partition, err))
+		}
+		seq := uint32(r.Seq() - first)
+		if seq > end {
+			break
+		}
+		if seq >= start && (covered || sel.Match(r.Topic())) {
+			w.sorted = w.sorted && seq >= before
+			before = seq
+			w.refs = append(w.refs, uint64(seq)<<32|uint64(p.from/message.Align))
+		}
+		p.from += message.Stride(len(r))
+	}
+	return p, nil
+}
+
+// emit appends what is left of the window's records, as far as they fit, and
+// returns the last seq that was considered.
+func (c *fileScan) emit(out *output) uint64 {
+	w := c.w
+	for _, ref := range w.refs[w.next:] {
+		b := w.buf[int(uint32(ref))*message.Align:]
+		if !out.add(b[:message.Stride(message.Record(b).Size())]) {
+			return c.file.meta.First + ref>>32 - 1
+		}
+		w.next++
+	}
+	return c.end
+}

@@ -1,0 +1,192 @@
+package segments
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"chorale/disk"
+)
+
+// ErrBadCopy is returned by Import when the copy broke off or is not the file: the
+// peer is to blame, not the disk.
+var ErrBadCopy = errors.New("a peer's copy of the file is no good")
+
+// Import takes a missing file from a peer: it is written aside, checked against
+// the manifest and then installed. ErrBadCopy means that another peer may do
+// better; any other error is the disk's and ends the node. A file that is here
+// already is a success without reading.
+func (l *Log) Import(meta FileMeta, r io.Reader) error {
+	if wanted, err := l.beginImport(meta); !wanted {
+		return err
+	}
+	defer l.endImport(meta.Hash)
+	name := meta.Name()
+	err := disk.WriteFile(l.o.FS, l.o.Dir, name, func(w io.Writer) error {
+		sum := sha256.New()
+		// One byte more than there should be, to find what is too long.
+		n, err := io.Copy(io.MultiWriter(w, sum), copyReader{io.LimitReader(r, meta.Bytes+1)})
+		if err != nil {
+			return err
+		}
+		if got := Hash(sum.Sum(nil)); n != meta.Bytes || got != meta.Hash {
+			return fmt.Errorf("%w: %d bytes with hash %s, want %d and %s", ErrBadCopy, n, got, meta.Bytes, meta.Hash)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f, err := adopt(l.o.FS, l.path(name), meta)
+	if err != nil {
+		return err
+	}
+	if err := l.o.FS.Remove(l.path(name) + damagedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var deviating []*file
+	l.mu.Lock()
+	l.change(func(v *view) {
+		if i := slices.Index(v.manifest.Files, meta); i >= 0 && v.files[i] == nil {
+			v.files[i] = f
+			deviating = v.settle()
+		}
+	})
+	l.mu.Unlock()
+	if err := l.discard(deviating); err != nil {
+		l.o.Warn(err)
+	}
+	return nil
+}
+
+// copyReader marks the errors of the source of a copy.
+type copyReader struct{ r io.Reader }
+
+func (c copyReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", ErrBadCopy, err)
+	}
+	return n, err
+}
+
+// beginImport reports whether the file is to be fetched.
+func (l *Log) beginImport(meta FileMeta) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := l.view.Load()
+	i := slices.Index(v.manifest.Files, meta)
+	switch {
+	case i < 0:
+		return false, fmt.Errorf("segments: %s is not in the manifest", meta.Name())
+	case v.files[i] != nil:
+		return false, nil
+	case l.importing[meta.Hash]:
+		return false, fmt.Errorf("segments: %s is being imported already", meta.Name())
+	}
+	l.importing[meta.Hash] = true
+	return true, nil
+}
+
+func (l *Log) endImport(h Hash) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.importing, h)
+}
+
+// OpenFile opens a live file for a peer. It stays readable until it is closed,
+// even if it is removed meanwhile. ErrNotHere if the manifest does not name it or
+// it is missing.
+func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) {
+	for _, f := range l.view.Load().files {
+		if f == nil || f.meta.Hash != h {
+			continue
+		}
+		handle, err := f.acquire()
+		switch {
+		case err == nil:
+			return lent{handle, f}, f.meta, nil
+		case errors.Is(err, fs.ErrNotExist):
+			l.lose(f, err)
+		case !errors.Is(err, errGone):
+			return nil, FileMeta{}, err
+		}
+	}
+	return nil, FileMeta{}, fmt.Errorf("%w: no file with hash %s", ErrNotHere, h)
+}
+
+// lent is a file whose Close ends the reading of it.
+type lent struct {
+	disk.File
+	f *file
+}
+
+func (x lent) Close() error { return x.f.release() }
+
+// SeekTime returns the seq behind which the messages of time t or later lie: the
+// newest seq if there is none yet.
+func (l *Log) SeekTime(t int64) (after uint64, err error) {
+	for {
+		end, v := l.End(), l.view.Load()
+		i, _ := slices.BinarySearchFunc(v.manifest.Files, t, func(m FileMeta, t int64) int {
+			if m.LastTime < t {
+				return -1
+			}
+			return 1
+		})
+		if i == len(v.files) || v.inMemory(v.manifest.Files[i]) {
+			return v.seekTime(t, end), nil
+		}
+		m, f := v.manifest.Files[i], v.files[i]
+		if t <= m.FirstTime {
+			return m.First - 1, nil
+		}
+		if f == nil {
+			return 0, fmt.Errorf("%w: %s", ErrNotHere, m.Name())
+		}
+		if after, err = l.seekTimeIn(f, t); !errors.Is(err, errGone) {
+			return after, err
+		}
+	}
+}
+
+// seekTime searches the stretches in memory.
+func (v *view) seekTime(t int64, end uint64) uint64 {
+	for i, s := range v.stretches {
+		last := end
+		if i+1 < len(v.stretches) {
+			last = min(end, v.stretches[i+1].first-1)
+		}
+		if s.first > end {
+			break
+		}
+		if after := s.seekTime(t, last); after < last {
+			return after
+		}
+	}
+	return end
+}
+
+func (l *Log) seekTimeIn(f *file, t int64) (uint64, error) {
+	h, err := f.acquire()
+	if errors.Is(err, fs.ErrNotExist) {
+		l.lose(f, err)
+		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.path)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.release()
+	b, err := readTable(h, f.path, f.trailer, timeTable)
+	var after uint64
+	if err == nil {
+		after, err = seekTime(b, f.meta.header(), t)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		l.lose(f, err)
+	}
+	return after, err
+}
