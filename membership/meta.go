@@ -1,0 +1,82 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+)
+
+// MaxMetaBytes is what gossip carries of a node's meta.
+const MaxMetaBytes = 512
+
+// maxAddressBytes bounds one address in a meta, so that three fit.
+const maxAddressBytes = 128
+
+// Meta is what a node says of itself in gossip.
+type Meta struct {
+	// Cluster is the cluster's id, zero if the node does not know it yet.
+	Cluster [16]byte
+	// Expect is the node's --bootstrap-expect; 0 without.
+	Expect int
+	// HasData: the folder holds Raft state. Founding: the node founded the cluster
+	// and has not yet seen data on all of its first members.
+	HasData, Founding bool
+	// The addresses that others reach the node by, host:port.
+	API, HTTP, Raft string
+}
+
+// A meta is
+//
+//	0  1  version, 1
+//	1  1  flags: 1 has data, 2 founding
+//	2  1  expect
+//	3  16 cluster
+//	19    three addresses, each a length byte and that many bytes
+const (
+	metaVersion   = 1
+	metaHeadBytes = 19
+	flagData      = 1
+	flagFounding  = 2
+)
+
+var errBadMeta = errors.New("bad meta")
+
+// Encode is the meta's bytes, at most MaxMetaBytes; an error names what is too long.
+func (m Meta) Encode() ([]byte, error) {
+	if m.Expect < 0 || m.Expect > 255 {
+		return nil, fmt.Errorf("%w: bootstrap-expect of %d", errBadMeta, m.Expect)
+	}
+	b := []byte{metaVersion, 0, byte(m.Expect)}
+	if m.HasData {
+		b[1] |= flagData
+	}
+	if m.Founding {
+		b[1] |= flagFounding
+	}
+	b = append(b, m.Cluster[:]...)
+	for _, a := range []string{m.API, m.HTTP, m.Raft} {
+		if len(a) > maxAddressBytes {
+			return nil, fmt.Errorf("%w: address %q has %d bytes: at most %d are allowed", errBadMeta, a, len(a), maxAddressBytes)
+		}
+		b = append(b, byte(len(a)))
+		b = append(b, a...)
+	}
+	return b, nil
+}
+
+// DecodeMeta reads what Encode wrote. Bytes behind the addresses are a later
+// version's and ignored.
+func DecodeMeta(b []byte) (Meta, error) {
+	if len(b) < metaHeadBytes || b[0] == 0 {
+		return Meta{}, fmt.Errorf("%w: %d bytes", errBadMeta, len(b))
+	}
+	m := Meta{Expect: int(b[2]), HasData: b[1]&flagData != 0, Founding: b[1]&flagFounding != 0, Cluster: [16]byte(b[3:])}
+	rest := b[metaHeadBytes:]
+	for _, a := range []*string{&m.API, &m.HTTP, &m.Raft} {
+		if len(rest) == 0 || int(rest[0]) > len(rest)-1 {
+			return Meta{}, fmt.Errorf("%w: an address is cut", errBadMeta)
+		}
+		n := int(rest[0])
+		*a, rest = string(rest[1:1+n]), rest[1+n:]
+	}
+	return m, nil
+}
