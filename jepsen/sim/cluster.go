@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"chorale/disk"
+	"chorale/jepsen/check"
+	"chorale/jepsen/history"
+	"chorale/jepsen/sim/power"
+	"chorale/jepsen/sim/wire"
+	"chorale/node/engine"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+func serverID(name string) raft.ServerID { return raft.ServerID(name) }
+
+// cluster is the machines and everything that happens to them.
+type cluster struct {
+	seed     uint64
+	plan     plan
+	net      *wire.Network
+	machines []*machine
+	rec      history.Recorder
+	begin    time.Time
+	log      *logbook
+
+	booting sync.WaitGroup // what the nemesis will undo by itself
+
+	mu       sync.Mutex
+	findings []check.Finding
+	deadline time.Time         // of the clients; zero while there is none
+	known    map[string]uint64 // topic -> last seq that any publisher was told
+}
+
+// machine is a computer: its disk stays when its process does not.
+type machine struct {
+	c      *cluster
+	index  int
+	name   string
+	disk   *disk.Mem
+	starts int
+
+	mu   sync.Mutex
+	live *process // nil while down
+}
+
+// process is one run of a node on a machine.
+type process struct {
+	engine *engine.Engine
+	end    *wire.Endpoint
+	cancel context.CancelFunc
+	down   chan struct{} // closed when clients lose the node
+	ended  chan struct{} // closed when Run has returned err
+	err    error
+}
+
+func newCluster(o Options) *cluster {
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	c := &cluster{
+		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
+		log: &logbook{on: o.Verbose}, known: map[string]uint64{},
+	}
+	for i := range nodes {
+		c.machines = append(c.machines, &machine{
+			c: c, index: i, name: string(wire.Address(i)), disk: disk.NewMem(o.Seed*nodes + uint64(i)),
+		})
+	}
+	return c
+}
+
+// rng is the source of one actor.
+func (c *cluster) rng(actor string, number int) *rand.Rand {
+	h := uint64(number + 1)
+	for _, b := range []byte(actor) {
+		h = h*1099511628211 + uint64(b)
+	}
+	return rand.New(rand.NewPCG(c.seed, h))
+}
+
+// found notes that something is wrong.
+func (c *cluster) found(what, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.findings = append(c.findings, check.Finding{Check: what, Text: fmt.Sprintf("after %v: ", time.Since(c.begin)) + fmt.Sprintf(format, args...)})
+}
+
+func (c *cluster) setDeadline(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+}
+
+// expired reports whether clients must give up.
+func (c *cluster) expired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.deadline.IsZero() && time.Now().After(c.deadline)
+}
+
+func (c *cluster) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	c.rec.Fault(time.Now().UnixNano(), text)
+	c.log.line(time.Since(c.begin), "nemesis", text)
+}
+
+// start boots a machine. The first start of each founds the same cluster.
+func (m *machine) start() {
+	m.starts++
+	p, err := m.boot()
+	if err != nil {
+		m.c.found("no-start", "%s does not start: %v", m.name, err)
+		return
+	}
+	m.mu.Lock()
+	m.live = p
+	m.mu.Unlock()
+}
+
+func (m *machine) boot() (*process, error) {
+	drive := power.NewDrive(m.disk.Mount(), m.c.seed+uint64(m.starts*nodes+m.index))
+	journal, err := power.OpenJournal(drive)
+	if err != nil {
+		return nil, err
+	}
+	snapshots, err := power.OpenSnapshots(drive)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
+	p.engine, err = engine.Open(m.c.plan.settings(m.name), engine.Seams{
+		Files: drive, Logs: journal, Stable: journal, Snapshots: snapshots,
+		Transport: p.end, Peers: p.end,
+		Log: hclog.New(&hclog.LoggerOptions{Level: m.c.log.level(), Output: m.c.log.of(m), DisableTime: true}),
+	})
+	if err == nil {
+		err = m.bootstrap(p)
+	}
+	if err != nil {
+		p.end.Close()
+		return nil, err
+	}
+	p.end.Serve(p.engine)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		p.err = p.engine.Run(ctx)
+		close(p.ended)
+		p.end.Close()
+		journal.Close()
+	}()
+	go m.watch(p)
+	return p, nil
+}
+
+func (m *machine) bootstrap(p *process) error {
+	var c raft.Configuration
+	for i := range nodes {
+		c.Servers = append(c.Servers, raft.Server{ID: serverID(string(wire.Address(i))), Address: wire.Address(i)})
+	}
+	if err := p.engine.Bootstrap(c); !errors.Is(err, raft.ErrCantBootstrap) {
+		return err
+	}
+	return nil
+}
+
+// watch notices a node that ends by itself, which none should.
+func (m *machine) watch(p *process) {
+	select {
+	case <-p.down:
+	case <-p.ended:
+		select {
+		case <-p.down: // it was told to
+		default:
+			m.c.found("stopped", "%s stopped by itself: %v", m.name, p.err)
+			m.take()
+			m.start()
+		}
+	}
+}
+
+// take makes the machine's process unreachable for clients and returns it.
+func (m *machine) take() *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.live
+	if p != nil {
+		close(p.down)
+		m.live = nil
+	}
+	return p
+}
+
+// process is the running one, nil while down.
+func (m *machine) process() *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.live
+}
+
+// crash takes the power away. What still runs of the process reaches neither disk
+// nor network, and ends by itself.
+func (m *machine) crash() {
+	p := m.take()
+	if p == nil {
+		return
+	}
+	m.disk.Crash()
+	p.end.Close()
+	p.cancel()
+}
+
+// stop ends the process as an operator would.
+func (m *machine) stop() {
+	p := m.take()
+	if p == nil {
+		return
+	}
+	p.cancel()
+	<-p.ended
+	if p.err != nil {
+		m.c.found("bad-stop", "%s was stopped gracefully and says: %v", m.name, p.err)
+	}
+}
+
+// leader is the index of a node that believes to lead, or of any.
+func (c *cluster) leader(rng *rand.Rand) int {
+	for i, m := range c.machines {
+		if p := m.process(); p != nil && p.engine.Status().State == "leader" {
+			return i
+		}
+	}
+	return rng.IntN(nodes)
+}
+
+// logbook collects log lines under their virtual time.
+type logbook struct {
+	on bool
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logbook) line(at time.Duration, who, text string) {
+	if !l.on {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.b, "%12v %s %s\n", at, who, strings.TrimSpace(text))
+}
+
+func (l *logbook) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logbook) level() hclog.Level {
+	if l.on {
+		return hclog.Debug
+	}
+	return hclog.Off
+}
+
+func (l *logbook) of(m *machine) *logWriter { return &logWriter{m} }
+
+type logWriter struct{ m *machine }
+
+// Write implements io.Writer.
+func (w *logWriter) Write(p []byte) (int, error) {
+	w.m.c.log.line(time.Since(w.m.c.begin), w.m.name, string(p))
+	return len(p), nil
+}

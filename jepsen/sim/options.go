@@ -1,0 +1,68 @@
+// Package sim runs a whole cluster in one process: three engines over memory disks
+// that lose power and a network that parts, with publishers and subscribers, under
+// the virtual time of testing/synctest. Everything is drawn from one seed. What
+// the clients were told is then judged by package check.
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"chorale/node/engine"
+)
+
+// nodes of a cluster.
+const nodes = 3
+
+// Options of a history. What a seed draws is in plan.
+type Options struct {
+	Seed uint64
+	// Verbose keeps the log lines of the nodes in the report.
+	Verbose bool
+}
+
+// plan is what a seed decides before anything runs.
+type plan struct {
+	tipBytes, segmentBytes    int64
+	trailing, threshold       uint64 // of Raft's log, in entries
+	storm                     time.Duration
+	producers, plain, readers int
+	finalCrash                bool // all nodes lose power before the final reads
+	meanPause                 time.Duration
+	maxUnits, maxUnitMessages int
+	conditional               int // units of 100
+}
+
+func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
+
+func newPlan(rng *rand.Rand) plan {
+	return plan{
+		tipBytes:        pick(rng, int64(8<<10), 16<<10, 64<<10),
+		segmentBytes:    pick(rng, int64(2<<10), 6<<10, 24<<10),
+		trailing:        pick(rng, uint64(2), 8, 64),
+		threshold:       pick(rng, uint64(8), 24, 96),
+		storm:           time.Duration(5+rng.IntN(20)) * time.Second,
+		producers:       1 + rng.IntN(4),
+		plain:           rng.IntN(3),
+		readers:         2 + rng.IntN(5),
+		finalCrash:      rng.IntN(2) == 0,
+		meanPause:       pick(rng, 5*time.Millisecond, 30*time.Millisecond, 100*time.Millisecond),
+		maxUnits:        pick(rng, 1, 3, 12),
+		maxUnitMessages: pick(rng, 1, 2, 5),
+		conditional:     pick(rng, 0, 10, 40),
+	}
+}
+
+// settings of the engine: everything is small, so that each hand-off happens all
+// the time, and Raft keeps so few entries that a follower that was away is sent a
+// snapshot.
+func (p plan) settings(name string) engine.Settings {
+	c := engine.RaftConfig()
+	c.CommitTimeout = 20 * time.Millisecond
+	c.SnapshotInterval = 500 * time.Millisecond
+	c.SnapshotThreshold = p.threshold
+	c.TrailingLogs = p.trailing
+	return engine.Settings{
+		ID: serverID(name), TipBytes: p.tipBytes, SegmentBytes: p.segmentBytes, QueueBytes: 1 << 20, Raft: c,
+	}
+}

@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"chorale/jepsen/check"
+	"chorale/jepsen/history"
+	"chorale/node/engine"
+)
+
+// Bounds in virtual time after everything is healed. Raft alone may wait 10 s
+// before it tries a follower again.
+const (
+	settleWithin  = 40 * time.Second
+	publishWithin = 10 * time.Second
+)
+
+// Report is what became of one history.
+type Report struct {
+	Findings []check.Finding
+	History  *history.History
+	// Stream is what a reader of everything got at the end.
+	Stream []history.Message
+	// Virtual is how much time passed inside.
+	Virtual time.Duration
+	// Log has the nodes' lines, if Options.Verbose.
+	Log string
+}
+
+// Run runs one history. It must be called inside a bubble of testing/synctest.
+func Run(o Options) Report {
+	c := newCluster(o)
+	for _, m := range c.machines {
+		m.start()
+	}
+	c.storm()
+	c.settle()
+	streams := c.readAll()
+	c.compareFiles()
+	for _, m := range c.machines {
+		m.stop()
+	}
+	r := Report{History: c.rec.History(), Stream: streams[0], Virtual: time.Since(c.begin), Log: c.log.text()}
+	r.Findings = c.findings
+	for i, s := range streams[1:] {
+		r.Findings = append(r.Findings, check.Same(c.machines[0].name, streams[0], c.machines[i+1].name, s)...)
+	}
+	r.Findings = append(r.Findings, check.All(r.History, r.Stream)...)
+	return r
+}
+
+// storm runs clients and nemesis, then calms everything and waits until the
+// publishers have an answer to all that they sent.
+func (c *cluster) storm() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.plan.storm)
+	defer cancel()
+	var clients, harm sync.WaitGroup
+	for i := range c.plan.producers + c.plan.plain {
+		clients.Go(func() { c.publisher(i+1, i < c.plan.producers).run(ctx) })
+	}
+	for i := range c.plan.readers {
+		filters := filterSets[c.rng("filters", i).IntN(len(filterSets))]
+		clients.Go(func() { c.subscriber(i+1, filters).run(ctx) })
+	}
+	harm.Go(func() { (&nemesis{c, c.rng("nemesis", 0)}).run(ctx) })
+	harm.Wait()
+	c.booting.Wait()
+	if c.plan.finalCrash {
+		c.note("crash all")
+		for _, m := range c.machines {
+			c.crashFor(m, 0)
+		}
+		c.booting.Wait()
+	}
+	c.calm()
+	c.setDeadline(time.Now().Add(settleWithin))
+	clients.Wait()
+	if c.expired() {
+		c.found("stuck", "%v after everything was healed publishers still wait for answers", settleWithin)
+	}
+}
+
+// settle shows that the cluster works again: a publish through each node.
+func (c *cluster) settle() {
+	c.setDeadline(time.Now().Add(publishWithin))
+	for i := range c.machines {
+		p := c.publisher(100+i, true)
+		p.node = i
+		unit := p.draw()
+		for left := unit; len(left) > 0 && !c.expired(); time.Sleep(50 * time.Millisecond) {
+			left = p.round(left)
+		}
+	}
+	if c.expired() {
+		c.found("stuck", "no publish through each node within %v", publishWithin)
+	}
+}
+
+// readAll reads everything from each node, and lets no node lag.
+func (c *cluster) readAll() [][]history.Message {
+	var head uint64
+	for _, m := range c.machines {
+		if p := m.process(); p != nil {
+			head = max(head, p.engine.Status().View.LastSeq)
+		}
+	}
+	streams := make([][]history.Message, nodes)
+	var all sync.WaitGroup
+	for i, m := range c.machines {
+		all.Go(func() {
+			s := &subscriber{c: c, id: 100 + i, rng: c.rng("final", i), filters: []string{"**"}}
+			if !s.reach(m, head, settleWithin) {
+				c.found("lagging", "%s has come to %d of %d after %v", m.name, s.at, head, settleWithin)
+			}
+		})
+	}
+	all.Wait()
+	for _, r := range c.rec.History().Reads {
+		if i := r.Reader - 100; i >= 0 {
+			streams[i] = append(streams[i], r.Messages...)
+		}
+	}
+	return streams
+}
+
+// compareFiles waits until the data files of all nodes are the same to the byte.
+func (c *cluster) compareFiles() {
+	var difference string
+	for deadline := time.Now().Add(settleWithin); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if difference = c.difference(); difference == "" {
+			return
+		}
+	}
+	c.found("diverged", "the data files differ %v after the heal: %s", settleWithin, difference)
+}
+
+func (c *cluster) difference() string {
+	first, err := c.machines[0].files()
+	if err != nil {
+		return err.Error()
+	}
+	for _, m := range c.machines[1:] {
+		other, err := m.files()
+		if err != nil {
+			return err.Error()
+		}
+		for i := range max(len(first), len(other)) {
+			switch {
+			case i >= len(first) || i >= len(other) || first[i].name != other[i].name:
+				return fmt.Sprintf("%s has %v, %s has %v", c.machines[0].name, first, m.name, other)
+			case !slices.Equal(first[i].bytes, other[i].bytes):
+				return fmt.Sprintf("%s differs between %s and %s", first[i].name, c.machines[0].name, m.name)
+			}
+		}
+	}
+	return ""
+}
+
+type dataFile struct {
+	name  string
+	bytes []byte
+}
+
+// String keeps findings short.
+func (f dataFile) String() string { return fmt.Sprintf("%s (%d bytes)", f.name, len(f.bytes)) }
+
+func (m *machine) files() (out []dataFile, err error) {
+	infos, err := m.disk.List(engine.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		f, err := m.disk.Open(engine.Dir + "/" + info.Name())
+		if err != nil {
+			return nil, err
+		}
+		b := make([]byte, info.Size())
+		if _, err := f.ReadAt(b, 0); err != nil {
+			return nil, err
+		}
+		f.Close()
+		out = append(out, dataFile{info.Name(), b})
+	}
+	return out, nil
+}

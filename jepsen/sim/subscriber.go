@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"chorale/jepsen/history"
+	"chorale/message"
+	"chorale/node/engine"
+	"chorale/segments"
+)
+
+// subscriber reads in sessions, each on a drawn node, each from where the last one
+// ended. For one goroutine.
+type subscriber struct {
+	c       *cluster
+	id      int
+	rng     *rand.Rand
+	filters []string
+	start   engine.SubscribeRequest // of the first session
+	started bool
+	at      uint64 // the resume position
+	slow    time.Duration
+}
+
+func (c *cluster) subscriber(id int, filters []string) *subscriber {
+	s := &subscriber{c: c, id: id, rng: c.rng("subscriber", id), filters: filters}
+	switch s.rng.IntN(6) {
+	case 0:
+		s.start.FromTip = true
+	case 1:
+		s.start.FromTime = c.begin.Add(time.Duration(s.rng.IntN(20)) * time.Second).UnixNano()
+	case 2:
+		s.slow = 300 * time.Millisecond
+	}
+	return s
+}
+
+// run reads until ctx ends.
+func (s *subscriber) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.session(ctx, s.c.machines[s.rng.IntN(nodes)], time.Duration(s.rng.Int64N(int64(4*time.Second))), 0)
+		time.Sleep(time.Duration(s.rng.Int64N(int64(500 * time.Millisecond))))
+	}
+}
+
+// reach reads from one machine until the resume position is to; false if it does
+// not come that far in time.
+func (s *subscriber) reach(m *machine, to uint64, within time.Duration) bool {
+	for deadline := time.Now().Add(within); s.at < to; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+		s.session(context.Background(), m, time.Until(deadline), to)
+	}
+	return true
+}
+
+// session reads from one machine for a while, or up to a position if that is set.
+func (s *subscriber) session(ctx context.Context, m *machine, length time.Duration, to uint64) {
+	p := m.process()
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.down:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	q := s.start
+	if s.started {
+		q = engine.SubscribeRequest{After: s.at}
+	}
+	q.Filters, q.UntilTip = s.filters, to == 0 && s.rng.IntN(4) == 0
+	sub, err := p.engine.Subscribe(ctx, q)
+	if err != nil {
+		s.refused(ctx, m, q, err)
+		return
+	}
+	defer sub.Close()
+	r := history.Read{Reader: s.id, Node: m.name, Filters: s.filters, After: sub.After, To: sub.After}
+	if !s.started {
+		r.FromTime = q.FromTime
+	}
+	s.read(ctx, p, sub, &r, to)
+	s.c.rec.Read(r)
+	s.started, s.at = true, r.To
+}
+
+// read fills r with what the subscription delivers.
+func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscription, r *history.Read, to uint64) {
+	limit := 1 << (6 + s.rng.IntN(9))
+	for ctx.Err() == nil && (to == 0 || r.To < to) {
+		b, progress, err := sub.Next(ctx, nil, limit)
+		if !p.reachable() {
+			return
+		}
+		ms, bad := s.decode(p, b, progress)
+		if bad != nil {
+			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, bad)
+			return
+		}
+		r.Messages, r.To = append(r.Messages, ms...), max(r.To, progress.Scanned)
+		switch {
+		case errors.Is(err, io.EOF):
+			if r.To != sub.Until {
+				s.c.found("bad-read", "reader %d on %s ends at %d, until %d was promised", s.id, r.Node, r.To, sub.Until)
+			}
+			return
+		case errors.Is(err, segments.ErrNotHere), ctx.Err() != nil:
+			return
+		case err != nil:
+			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, err)
+			return
+		}
+		if s.slow > 0 {
+			time.Sleep(time.Duration(s.rng.Int64N(int64(s.slow))))
+		}
+	}
+}
+
+// reachable reports whether clients are still connected to the process.
+func (p *process) reachable() bool {
+	select {
+	case <-p.down:
+		return false
+	default:
+		return true
+	}
+}
+
+// decode checks delivered records and makes messages of them.
+func (s *subscriber) decode(p *process, b []byte, progress message.Progress) (out []history.Message, err error) {
+	for rest := b; len(rest) > 0; {
+		var r message.Record
+		if r, rest, err = message.Split(rest); err != nil {
+			return nil, err
+		}
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+		out = append(out, history.Message{
+			Seq: r.Seq(), Prev: r.Prev(), Time: r.Time(), Topic: p.engine.TopicName(r.Topic()), Body: slices.Clone(r.Body()),
+		})
+	}
+	if len(out) != progress.Count || len(out) > 0 && out[len(out)-1].Seq > progress.Scanned {
+		return nil, fmt.Errorf("%d messages up to %v with progress %+v", len(out), out[len(out)-1], progress)
+	}
+	return out, nil
+}
+
+// refused judges a subscription that did not start.
+func (s *subscriber) refused(ctx context.Context, m *machine, q engine.SubscribeRequest, err error) {
+	var beyond *engine.BeyondEndError
+	switch {
+	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere):
+	case errors.As(err, &beyond) && !beyond.Final: // a follower that lags
+	default:
+		s.c.found("bad-subscribe", "reader %d on %s behind %d: %v", s.id, m.name, q.After, err)
+	}
+}

@@ -1,0 +1,172 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"chorale/disk"
+	"chorale/node/engine"
+	"chorale/raftfsm"
+	"chorale/segments"
+
+	"github.com/hashicorp/raft"
+)
+
+// submitTimeout is how long a forwarded batch waits for its outcomes.
+const submitTimeout = 3 * time.Second
+
+// chunk is how much of a file one answer carries.
+const chunk = 4 << 10
+
+// Server is what a node does for others.
+type Server interface {
+	// SubmitLocal takes a batch if this node leads; see the engine.
+	SubmitLocal(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error))
+	// OpenFile opens a data file that this node holds.
+	OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
+}
+
+// Serve says who answers what arrives here.
+func (e *Endpoint) Serve(s Server) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.server = s
+}
+
+func (e *Endpoint) serving() Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server
+}
+
+// parcel is a forwarded batch on its way.
+type parcel struct {
+	batch []byte
+	done  func([]raftfsm.Outcome, error)
+	once  sync.Once
+}
+
+func (p *parcel) answer(o []raftfsm.Outcome, err error) { p.once.Do(func() { p.done(o, err) }) }
+
+// lane carries batches to one node in their order.
+type lane struct {
+	from  *Endpoint
+	to    int
+	queue chan *parcel
+}
+
+// Submit implements the engine's Peers.
+func (e *Endpoint) Submit(_ context.Context, leader raft.ServerID, batch []byte, done func([]raftfsm.Outcome, error)) {
+	node, ok := e.net.node(raft.ServerAddress(leader))
+	if !ok {
+		done(nil, fmt.Errorf("%w: no node has the id %q", engine.ErrUnavailable, leader))
+		return
+	}
+	p := &parcel{batch: append([]byte(nil), batch...), done: done}
+	select {
+	case e.lane(node).queue <- p:
+	case <-e.closed:
+		p.answer(nil, fmt.Errorf("%w: %w", engine.ErrUnavailable, errClosed))
+		return
+	}
+	go p.expire(e)
+}
+
+// expire answers for a peer that does not.
+func (p *parcel) expire(e *Endpoint) {
+	timer := time.NewTimer(submitTimeout)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.answer(nil, fmt.Errorf("%w: %w", engine.ErrUnknown, errTimeout))
+	case <-e.closed:
+		p.answer(nil, fmt.Errorf("%w: %w", engine.ErrUnknown, errClosed))
+	}
+}
+
+func (e *Endpoint) lane(to int) *lane {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lanes[to] == nil {
+		e.lanes[to] = &lane{from: e, to: to, queue: make(chan *parcel, 64)}
+		go e.lanes[to].run()
+	}
+	return e.lanes[to]
+}
+
+func (l *lane) run() {
+	for {
+		select {
+		case p := <-l.queue:
+			l.carry(p)
+		case <-l.from.closed:
+			return
+		}
+	}
+}
+
+// carry delivers one batch; the outcomes travel back by themselves.
+func (l *lane) carry(p *parcel) {
+	peer, ok := l.from.pass(l.to)
+	if !ok || peer.serving() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	peer.serving().SubmitLocal(ctx, p.batch, func(o []raftfsm.Outcome, err error) {
+		cancel()
+		go func() {
+			if back, ok := peer.pass(l.from.node); ok && back == l.from {
+				p.answer(o, err)
+			}
+		}()
+	})
+}
+
+// FetchFile implements the engine's Peers: it asks one node after the other.
+func (e *Endpoint) FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error {
+	err := fmt.Errorf("%w: no other node is there", engine.ErrUnavailable)
+	for i := 1; i < len(e.net.links); i++ {
+		var n int64
+		if n, err = e.fetchFrom(ctx, (e.node+i)%len(e.net.links), h, offset, w); err == nil || n > 0 {
+			return err // the engine goes on behind what it got
+		}
+	}
+	return err
+}
+
+func (e *Endpoint) fetchFrom(ctx context.Context, peer int, h segments.Hash, offset int64, w io.Writer) (n int64, err error) {
+	for {
+		b, err := call(e, peer, timeout, func(p *Endpoint) ([]byte, error) { return p.readChunk(h, offset+n) })
+		if err != nil {
+			return n, err
+		}
+		if ctx.Err() != nil || len(b) == 0 {
+			return n, ctx.Err()
+		}
+		m, err := w.Write(b)
+		n += int64(m)
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+func (e *Endpoint) readChunk(h segments.Hash, offset int64) ([]byte, error) {
+	s := e.serving()
+	if s == nil {
+		return nil, errClosed
+	}
+	f, meta, err := s.OpenFile(h)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, max(0, min(chunk, meta.Bytes-offset)))
+	if _, err := f.ReadAt(b, offset); err != nil && (err != io.EOF || len(b) > 0) {
+		return nil, err
+	}
+	return b, nil
+}
