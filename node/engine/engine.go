@@ -68,9 +68,10 @@ type Engine struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// mu guards raft, which is nil before Run, and orders it with Bootstrap.
-	mu   sync.Mutex
-	raft *raft.Raft
+	// starting orders the start of Raft with Bootstrap. Raft reads log and snapshots
+	// while it starts, so nobody else may wait for it.
+	starting sync.Mutex
+	raft     atomic.Pointer[raft.Raft] // nil until Raft has started
 }
 
 // Dir is the folder of the data files below the root of Seams.Files.
@@ -125,20 +126,16 @@ func (e *Engine) mismatch(err error) {
 	e.log.Error("a file built here differs from the cluster's and will be fetched", "error", err)
 }
 
-// running is Raft, or nil before Run.
-func (e *Engine) running() *raft.Raft {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.raft
-}
+// running is Raft, or nil until it has started. It never waits.
+func (e *Engine) running() *raft.Raft { return e.raft.Load() }
 
 // Bootstrap writes the first configuration of a new cluster. It is refused by
 // Raft (raft.ErrCantBootstrap) on a node that has state already.
 func (e *Engine) Bootstrap(c raft.Configuration) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.raft != nil {
-		return e.raft.BootstrapCluster(c).Error()
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if r := e.running(); r != nil {
+		return r.BootstrapCluster(c).Error()
 	}
 	return raft.BootstrapCluster(e.raftConfig(), e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport, c)
 }

@@ -80,16 +80,17 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // start starts Raft, which restores the state machine from the newest snapshot.
 func (e *Engine) start() (*raft.Raft, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.raft != nil {
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if e.running() != nil {
 		panic("an engine runs once")
 	}
 	r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport)
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
-	e.raft, e.committer.raft = r, r
+	e.committer.raft = r
+	e.raft.Store(r)
 	return r, nil
 }
 
