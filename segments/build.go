@@ -3,16 +3,15 @@ package segments
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"slices"
 	"strings"
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/format"
 	"chorale/topic"
 )
 
@@ -38,8 +37,8 @@ func (l *Log) Build(ctx context.Context) error {
 // BuildOne builds the oldest unbuilt stretch; false if there is none. An error is
 // the disk's and ends the node.
 func (l *Log) BuildOne() (bool, error) {
-	l.building.Lock()
-	defer l.building.Unlock()
+	l.building <- struct{}{}
+	defer func() { <-l.building }()
 	if err := l.sweep(); err != nil {
 		return false, err
 	}
@@ -109,10 +108,10 @@ func (l *Log) build(s *stretch) (*file, error) {
 		}
 	}
 	var meta FileMeta
-	var t trailer
+	var f *format.File
 	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.first, s.last(), segmentSuffix, disk.TempSuffix))
 	err := writeSynced(l.o.FS, temp, func(w io.Writer) (err error) {
-		meta, t, err = p.write(w)
+		meta, f, err = p.write(w)
 		return err
 	})
 	if err != nil {
@@ -125,7 +124,8 @@ func (l *Log) build(s *stretch) (*file, error) {
 	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
 		return nil, err
 	}
-	return &file{fs: l.o.FS, path: final, meta: meta, trailer: t}, nil
+	f.Path = final
+	return &file{File: f, fs: l.o.FS, meta: meta}, nil
 }
 
 func (l *Log) hasRange(first, last uint64) bool {
@@ -168,15 +168,15 @@ type layout struct {
 	partitions []uint32 // in tree order
 	counts     []uint32 // by partition id
 	order      []place  // of the records, partition by partition
-	volumes    []TopicVolume
-	times      timeRuns
+	volumes    []format.TopicVolume
+	times      format.Times
 }
 
 func newLayout(s *stretch, t *topic.Table) *layout {
 	p := &layout{s: s, counts: make([]uint32, t.Partitions())}
 	places := p.scan(t)
-	slices.SortFunc(p.partitions, func(a, b uint32) int { return compareTree(t.PartitionName(a), t.PartitionName(b)) })
-	slices.SortFunc(p.volumes, func(a, b TopicVolume) int { return compareTree(a.Name, b.Name) })
+	slices.SortFunc(p.partitions, func(a, b uint32) int { return format.CompareTree(t.PartitionName(a), t.PartitionName(b)) })
+	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
 	next := make([]uint32, len(p.counts)) // where the partition's next record goes
 	at := uint32(0)
 	for _, id := range p.partitions {
@@ -205,86 +205,33 @@ func (p *layout) scan(t *topic.Table) []place {
 		}
 		r := message.Record(b)
 		if volume[r.Topic()] == 0 {
-			p.volumes = append(p.volumes, TopicVolume{Name: t.Name(r.Topic()), ID: r.Topic(), First: r.Seq()})
+			p.volumes = append(p.volumes, format.TopicVolume{Name: t.Name(r.Topic()), ID: r.Topic(), First: r.Seq()})
 			volume[r.Topic()] = uint32(len(p.volumes))
 		}
 		v := &p.volumes[volume[r.Topic()]-1]
 		v.Messages++
 		v.Bytes += uint64(len(b))
 		v.Last = r.Seq()
-		p.times.add(r.Time())
+		p.times.Add(r.Time())
 	}
-	p.times.finish()
 	return places
 }
 
 // write writes the file and describes it.
-func (p *layout) write(to io.Writer) (FileMeta, trailer, error) {
-	w := &hashWriter{to: to, hash: sha256.New()}
-	h := header{first: p.s.first, last: p.s.last(), firstTime: p.s.firstTime, lastTime: p.s.lastTime}
-	head := h.encode()
-	w.write(head)
-	blocks := p.writeBlocks(w)
-	t := trailer{blocks: w.n - headerBytes, headerSum: message.Sum(head[:60]), topics: uint32(len(p.volumes))}
-	for i, b := range [tables][]byte{blocks, appendTopics(nil, h.first, p.volumes), p.times.table} {
-		t.tables[i] = tableRef{off: w.n, bytes: int64(len(b)), sum: message.Sum(b)}
-		w.write(b)
-	}
-	w.write(t.encode())
-	m := FileMeta{
-		Kind: KindSegment, First: h.first, Last: h.last, FirstTime: h.firstTime, LastTime: h.lastTime,
-		Messages: p.s.count, Bytes: w.n, Hash: Hash(w.hash.Sum(nil)), Sum: t.sum,
-	}
-	return m, t, w.err
-}
-
-// writeBlocks writes the records and returns the block table.
-func (p *layout) writeBlocks(w *hashWriter) (table []byte) {
-	var buf []byte
+func (p *layout) write(to io.Writer) (FileMeta, *format.File, error) {
+	h := format.Header{First: p.s.first, Last: p.s.last(), FirstTime: p.s.firstTime, LastTime: p.s.lastTime}
+	w := format.NewWriter(to, h)
 	order := p.order
 	for _, id := range p.partitions {
-		x := block{partition: id}
 		for range p.counts[id] {
 			b, _ := p.s.at(order[0])
 			order = order[1:]
-			seq := uint32(message.Record(b).Seq() - p.s.first)
-			if x.count == 0 {
-				x.first = seq
-			}
-			x.last = seq
-			x.count++
-			buf = append(buf, b...)
-			if len(buf) >= blockTarget {
-				table, buf = p.endBlock(w, table, x, buf)
-				x = block{partition: id}
-			}
-		}
-		if x.count > 0 {
-			table, buf = p.endBlock(w, table, x, buf)
+			w.Add(id, b)
 		}
 	}
-	return table
-}
-
-func (p *layout) endBlock(w *hashWriter, table []byte, x block, buf []byte) (grown, empty []byte) {
-	x.bytes, x.sum = uint32(len(buf)), message.Sum(buf)
-	w.write(buf)
-	return appendBlock(table, x), buf[:0]
-}
-
-// hashWriter hashes and counts what it passes on, until the first error.
-type hashWriter struct {
-	to   io.Writer
-	hash hash.Hash
-	n    int64
-	err  error
-}
-
-func (w *hashWriter) write(b []byte) {
-	if w.err != nil {
-		return
-	}
-	_, w.err = w.to.Write(b)
-	w.hash.Write(b)
-	w.n += int64(len(b))
+	sum, err := w.Finish(p.volumes, &p.times)
+	return FileMeta{
+		Kind: KindSegment, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
+		Messages: p.s.count, Bytes: sum.Bytes, Hash: sum.Hash, Sum: sum.File.Trailer.Sum,
+	}, sum.File, err
 }

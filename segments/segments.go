@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"chorale/disk"
+	"chorale/segments/format"
 	"chorale/topic"
 )
 
@@ -28,11 +29,11 @@ var (
 	// node does not hold (yet).
 	ErrNotHere = errors.New("the file with this part of the stream is not on this node")
 	// ErrCorrupt marks damage of a file: its name, place and cause are in the text.
-	ErrCorrupt = errors.New("damaged file")
+	ErrCorrupt = format.ErrCorrupt
 	// ErrForeign is returned for a file that is no data file of Chorale.
-	ErrForeign = errors.New("not a data file of Chorale")
+	ErrForeign = format.ErrForeign
 	// ErrNewer is returned for what a newer version of the program wrote.
-	ErrNewer = errors.New("written by a newer version")
+	ErrNewer = format.ErrNewer
 )
 
 // Options of a history.
@@ -71,11 +72,12 @@ type Log struct {
 	garbage   []*file         // removed by edits, to be dropped by BuildOne
 	stray     map[string]bool // data files in the folder that no manifest has named yet
 
-	building sync.Mutex    // held during a build
+	building chan struct{} // of capacity 1: full during a build, and so during I/O
 	wake     chan struct{} // of capacity 1: there may be work for Build
 }
 
 const (
+	segmentSuffix = ".seg"
 	damagedSuffix = ".damaged"
 	allowedNames  = "FIRST-LAST-HASH.seg, the same with .damaged, and unfinished *.tmp files are allowed"
 )
@@ -90,7 +92,7 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{
 		o: o, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
-		stray: make(map[string]bool), wake: make(chan struct{}, 1),
+		stray: make(map[string]bool), building: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	l.view.Store(&view{})
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
