@@ -93,8 +93,11 @@ func (l *Log) Install(e Edit) (refused, mismatch error) {
 		return err, nil
 	}
 	here := make(map[Hash]*file)
+	built := l.Proposals()
 	for _, m := range e.Add {
-		here[m.Hash] = l.take(m)
+		if !slices.Contains(built, m) { // else it is trusted, and placed by settle
+			here[m.Hash] = l.take(m)
+		}
 	}
 	var deviating []*file
 	l.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"chorale/message"
+	"chorale/segments/format"
 )
 
 // Hash is the SHA-256 of a whole file.
@@ -140,13 +141,13 @@ func (m FileMeta) check() error {
 	switch {
 	case m.Kind != KindSegment:
 		return fmt.Errorf("file of kind %d: %d is known", m.Kind, KindSegment)
-	case m.First == 0 || m.Last < m.First || m.Last-m.First >= maxSegmentMessages:
+	case m.First == 0 || m.Last < m.First || m.Last-m.First >= format.MaxMessages:
 		return fmt.Errorf("file of seqs %d to %d", m.First, m.Last)
 	case m.Messages != m.Last-m.First+1:
 		return fmt.Errorf("segment of seqs %d to %d with %d messages", m.First, m.Last, m.Messages)
 	case m.LastTime < m.FirstTime:
 		return fmt.Errorf("file %d to %d ends at time %d, before its start %d", m.First, m.Last, m.LastTime, m.FirstTime)
-	case m.Bytes < headerBytes+trailerBytes:
+	case m.Bytes < format.HeaderBytes+format.TrailerBytes:
 		return fmt.Errorf("file %d to %d of %d bytes", m.First, m.Last, m.Bytes)
 	}
 	return nil

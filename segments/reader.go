@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"chorale/message"
+	"chorale/segments/format"
 	"chorale/topic"
 )
 
@@ -133,7 +134,7 @@ func (r *Reader) open(f *file) (int64, error) {
 		return 1, nil // the next step sees a newer view
 	case errors.Is(err, fs.ErrNotExist):
 		r.log.lose(f, err)
-		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.path)
+		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.Path)
 	case err != nil:
 		return 0, err
 	}
@@ -149,15 +150,15 @@ func (r *Reader) open(f *file) (int64, error) {
 
 // wanted lists the blocks that may hold a wanted message, in the order of the
 // file.
-func (r *Reader) wanted(x *index) []block {
+func (r *Reader) wanted(x *format.Index) []format.Block {
 	if r.sel.All() {
-		return x.blocks
+		return x.Blocks
 	}
-	var out []block
+	var out []format.Block
 	for _, p := range r.sel.Partitions() {
-		out = append(out, x.find(p)...)
+		out = append(out, x.Find(p)...)
 	}
-	slices.SortFunc(out, func(a, b block) int { return cmp.Compare(a.off, b.off) })
+	slices.SortFunc(out, func(a, b format.Block) int { return cmp.Compare(a.Off, b.Off) })
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/format"
 	"chorale/topic"
 )
 
@@ -18,9 +19,9 @@ import (
 type fileScan struct {
 	file   *file
 	handle disk.File
-	index  *index  // held, so that other readers find it
-	blocks []block // still to be loaded, ascending by first
-	end    uint64  // last seq of the window; before the first window: of what is passed
+	index  *format.Index  // held, so that other readers find it
+	blocks []format.Block // still to be loaded, ascending by first
+	end    uint64         // last seq of the window; before the first window: of what is passed
 	w      *window
 }
 
@@ -104,17 +105,17 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 
 // newFileScan takes an acquired file and its wanted blocks, in the order of the
 // file, and starts at seq start (relative to the file's first).
-func newFileScan(f *file, h disk.File, x *index, wanted []block, start uint32) *fileScan {
+func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, start uint32) *fileScan {
 	c := &fileScan{file: f, handle: h, index: x, end: f.meta.First + uint64(start) - 1, w: windows.Get().(*window)}
 	total := int64(0)
 	for _, b := range wanted {
-		if b.last >= start {
+		if b.Last >= start {
 			c.blocks = append(c.blocks, b)
-			total += int64(b.bytes)
+			total += int64(b.Bytes)
 		}
 	}
 	if total > windowBytes { // else one window takes them all
-		slices.SortFunc(c.blocks, func(a, b block) int { return cmp.Compare(a.first, b.first) })
+		slices.SortFunc(c.blocks, func(a, b format.Block) int { return cmp.Compare(a.First, b.First) })
 	}
 	c.w.reset()
 	return c
@@ -159,45 +160,37 @@ func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
 //
 // A window loads at least as much as it carries over, so that all carrying
 // together costs no more than the reading.
-func (c *fileScan) choose(start uint32) (chosen []block, size int, end uint32) {
+func (c *fileScan) choose(start uint32) (chosen []format.Block, size int, end uint32) {
 	budget := max(windowBytes, c.w.carried())
 	n := 0
-	for n < len(c.blocks) && (n == 0 || c.blocks[n].first <= start || size+int(c.blocks[n].bytes) <= budget) {
-		size += int(c.blocks[n].bytes)
+	for n < len(c.blocks) && (n == 0 || c.blocks[n].First <= start || size+int(c.blocks[n].Bytes) <= budget) {
+		size += int(c.blocks[n].Bytes)
 		n++
 	}
 	chosen, c.blocks = c.blocks[:n], c.blocks[n:]
 	end = uint32(c.file.meta.Last - c.file.meta.First)
 	if len(c.blocks) > 0 {
-		end = c.blocks[0].first - 1
+		end = c.blocks[0].First - 1
 	}
-	slices.SortFunc(chosen, func(a, b block) int { return cmp.Compare(a.off, b.off) })
+	slices.SortFunc(chosen, func(a, b format.Block) int { return cmp.Compare(a.Off, b.Off) })
 	return chosen, size, end
 }
 
 // readBlocks reads blocks into buf from place at on, neighbours by one call, and
 // verifies them.
-func (c *fileScan) readBlocks(blocks []block, at int) error {
+func (c *fileScan) readBlocks(blocks []format.Block, at int) error {
 	for len(blocks) > 0 {
-		n, from := 1, at
-		off := blocks[0].off
-		size := int(blocks[0].bytes)
-		for n < len(blocks) && blocks[n].off == off+int64(size) {
-			size += int(blocks[n].bytes)
+		n, end := 0, at
+		for n < len(blocks) && blocks[n].Off == blocks[0].Off+int64(end-at) {
+			size := int(blocks[n].Bytes)
+			c.w.pieces = append(c.w.pieces, piece{from: end, to: end + size, partition: blocks[n].Partition})
+			end += size
 			n++
 		}
-		if err := readAt(c.handle, c.file.path, c.w.buf[from:from+size], off); err != nil {
+		if err := c.file.ReadBlocks(c.handle, blocks[:n], c.w.buf[at:end]); err != nil {
 			return err
 		}
-		for _, b := range blocks[:n] {
-			to := at + int(b.bytes)
-			if got := message.Sum(c.w.buf[at:to]); got != b.sum {
-				return damage(c.file.path, b.off, fmt.Errorf("block checksum %08x, want %08x", got, b.sum))
-			}
-			c.w.pieces = append(c.w.pieces, piece{from: at, to: to, partition: b.partition})
-			at = to
-		}
-		blocks = blocks[n:]
+		blocks, at = blocks[n:], end
 	}
 	return nil
 }
@@ -217,7 +210,7 @@ func (c *fileScan) collect(sel *topic.Selection, p piece, start, end uint32) (re
 			err = fmt.Errorf("seq %d is none of the file's", r.Seq())
 		}
 		if err != nil {
-			return p, damage(c.file.path, headerBytes, fmt.Errorf("blocks of partition %d: %w", p.partition, err))
+			return p, c.file.Damage(format.HeaderBytes, fmt.Errorf("blocks of partition %d: %w", p.partition, err))
 		}
 		seq := uint32(r.Seq() - first)
 		if seq > end {

@@ -174,17 +174,13 @@ func (l *Log) seekTimeIn(f *file, t int64) (uint64, error) {
 	h, err := f.acquire()
 	if errors.Is(err, fs.ErrNotExist) {
 		l.lose(f, err)
-		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.path)
+		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.Path)
 	}
 	if err != nil {
 		return 0, err
 	}
 	defer f.release()
-	b, err := readTable(h, f.path, f.trailer, timeTable)
-	var after uint64
-	if err == nil {
-		after, err = seekTime(b, f.meta.header(), t)
-	}
+	after, err := f.SeekTime(h, t)
 	if errors.Is(err, ErrCorrupt) {
 		l.lose(f, err)
 	}

@@ -76,7 +76,7 @@ func (l *Log) discard(deviating []*file) error {
 	var errs []error
 	for _, f := range deviating {
 		errs = append(errs, fmt.Errorf("this node built seqs %d to %d as %s, which the cluster did not; it is kept as %s%s",
-			f.meta.First, f.meta.Last, f.meta.Hash, f.path, damagedSuffix), quarantine(f.fs, l.o.Dir, f.path))
+			f.meta.First, f.meta.Last, f.meta.Hash, f.Path, damagedSuffix), quarantine(f.fs, l.o.Dir, f.Path))
 	}
 	return errors.Join(errs...)
 }
@@ -106,7 +106,7 @@ func (l *Log) lose(f *file, cause error) {
 	}
 	l.mu.Unlock()
 	if i >= 0 { // else another reader was faster
-		l.o.Warn(errors.Join(cause, quarantine(f.fs, l.o.Dir, f.path)))
+		l.o.Warn(errors.Join(cause, quarantine(f.fs, l.o.Dir, f.Path)))
 	}
 }
 

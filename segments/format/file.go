@@ -1,0 +1,146 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"chorale/message"
+)
+
+// File is what the ends of a data file say. It holds no handle: the methods read
+// through the one that they are given. Every error names file, place and cause;
+// what the disk cannot read is damage too, for it needs the same repair. Safe for
+// concurrent use.
+type File struct {
+	Path    string
+	Size    int64
+	Header  Header
+	Trailer Trailer
+}
+
+// Open reads and checks header and trailer of a file of size bytes.
+func Open(r io.ReaderAt, size int64, path string) (*File, error) {
+	f := &File{Path: path, Size: size}
+	b := make([]byte, min(size, HeaderBytes))
+	err := f.readAt(r, b, 0)
+	if err != nil {
+		return nil, err
+	}
+	if f.Header, err = DecodeHeader(b); err != nil {
+		return nil, f.Damage(0, err)
+	}
+	sum := message.Sum(b[:60])
+	off := max(HeaderBytes, size-TrailerBytes)
+	b = make([]byte, size-off)
+	if err := f.readAt(r, b, off); err != nil {
+		return nil, err
+	}
+	f.Trailer, err = DecodeTrailer(b, size)
+	if err == nil && f.Trailer.HeaderSum != sum {
+		err = fmt.Errorf("header checksum %08x, the trailer says %08x", sum, f.Trailer.HeaderSum)
+	}
+	if err != nil {
+		return nil, f.Damage(off, err)
+	}
+	return f, nil
+}
+
+// Damage says where a file is damaged: an error that wraps ErrCorrupt, unless the
+// cause is ErrForeign or ErrNewer.
+func (f *File) Damage(off int64, cause error) error {
+	if errors.Is(cause, ErrCorrupt) || errors.Is(cause, ErrForeign) || errors.Is(cause, ErrNewer) {
+		return fmt.Errorf("%s at byte %d: %w", f.Path, off, cause)
+	}
+	return fmt.Errorf("%s at byte %d: %w: %w", f.Path, off, ErrCorrupt, cause)
+}
+
+func (f *File) readAt(r io.ReaderAt, b []byte, off int64) error {
+	if n, err := r.ReadAt(b, off); n < len(b) {
+		return f.Damage(off, fmt.Errorf("%d of %d bytes could be read: %w", n, len(b), err))
+	}
+	return nil
+}
+
+// table reads a table and verifies its checksum.
+func (f *File) table(r io.ReaderAt, t Table) ([]byte, error) {
+	ref := f.Trailer.Tables[t]
+	b := make([]byte, ref.Bytes)
+	if err := f.readAt(r, b, ref.Off); err != nil {
+		return nil, err
+	}
+	if got := message.Sum(b); got != ref.Sum {
+		return nil, f.Damage(ref.Off, fmt.Errorf("%s checksum %08x, want %08x", t, got, ref.Sum))
+	}
+	return b, nil
+}
+
+// Index reads the block table.
+func (f *File) Index(r io.ReaderAt) (*Index, error) {
+	b, err := f.table(r, BlockTable)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := decodeBlocks(b, f.Header, f.Trailer.Blocks)
+	if err != nil {
+		return nil, f.Damage(f.Trailer.Tables[BlockTable].Off, err)
+	}
+	x, err := newIndex(blocks)
+	if err != nil {
+		return nil, f.Damage(f.Trailer.Tables[BlockTable].Off, err)
+	}
+	return x, nil
+}
+
+// Topics reads the topic table: tree order.
+func (f *File) Topics(r io.ReaderAt) ([]TopicVolume, error) {
+	b, err := f.table(r, TopicTable)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decodeTopics(b, f.Header, f.Trailer)
+	if err != nil {
+		return nil, f.Damage(f.Trailer.Tables[TopicTable].Off, err)
+	}
+	return v, nil
+}
+
+// SeekTime reads the time table and returns the last seq before the first message
+// of time t or later; the file's last seq if there is none.
+func (f *File) SeekTime(r io.ReaderAt, t int64) (after uint64, err error) {
+	b, err := f.table(r, TimeTable)
+	if err != nil {
+		return 0, err
+	}
+	if after, err = seekTime(b, f.Header, t); err != nil {
+		return 0, f.Damage(f.Trailer.Tables[TimeTable].Off, err)
+	}
+	return after, nil
+}
+
+// CheckTables reads and checks all tables.
+func (f *File) CheckTables(r io.ReaderAt) error {
+	if _, err := f.Index(r); err != nil {
+		return err
+	}
+	if _, err := f.Topics(r); err != nil {
+		return err
+	}
+	_, err := f.SeekTime(r, f.Header.FirstTime)
+	return err
+}
+
+// ReadBlocks fills buf with blocks, which are neighbours and as long as buf, by
+// one call of the disk, and verifies each.
+func (f *File) ReadBlocks(r io.ReaderAt, blocks []Block, buf []byte) error {
+	if err := f.readAt(r, buf, blocks[0].Off); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if got := message.Sum(buf[:b.Bytes]); got != b.Sum {
+			return f.Damage(b.Off, fmt.Errorf("block checksum %08x, want %08x", got, b.Sum))
+		}
+		buf = buf[b.Bytes:]
+	}
+	return nil
+}
