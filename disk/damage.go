@@ -43,7 +43,11 @@ func (m *Mem) PutFile(name string, data []byte) error {
 
 // FlipBit inverts bit bit of a file, counted from its start.
 func (m *Mem) FlipBit(name string, bit int64) error {
-	return m.edit("flipbit", name, bit/8+1, func(b []byte) []byte {
+	least := bit/8 + 1
+	if bit < 0 {
+		least = -1
+	}
+	return m.edit("flipbit", name, least, func(b []byte) []byte {
 		b[bit/8] ^= 1 << (bit % 8)
 		return b
 	})
