@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"chorale/api"
+)
+
+// ask makes a call on one node after the other until one answers, each at most
+// once.
+func (c *Client) ask(ctx context.Context, call func(ctx context.Context, n *node) error) error {
+	var last error
+	for range c.nodes.list {
+		n, err := c.nodes.next(ctx)
+		if err != nil {
+			return err
+		}
+		var retry bool
+		if last, retry = c.askOne(ctx, n, call); last == nil || !retry {
+			return last
+		}
+	}
+	return last
+}
+
+func (c *Client) askOne(ctx context.Context, n *node, call func(ctx context.Context, n *node) error) (err error, retry bool) {
+	one, cancel := context.WithTimeout(ctx, c.stall)
+	defer cancel()
+	if err = call(one, n); err == nil {
+		c.nodes.worked(n)
+		return nil, false
+	}
+	if ctx.Err() != nil {
+		return ctx.Err(), false
+	}
+	err, retry = callError(n.address, err)
+	if retry {
+		c.nodes.failed(n)
+	}
+	return err, retry
+}
+
+// Addresses lists the nodes that the client was given.
+func (c *Client) Addresses() []string {
+	var out []string
+	for _, n := range c.nodes.list {
+		out = append(out, n.address)
+	}
+	return out
+}
+
+// Status asks a node what it knows of itself and of its cluster: the one at this
+// address, which must be one of Addresses, or any if it is empty.
+func (c *Client) Status(ctx context.Context, address string) (out *api.GetStatusResponse, err error) {
+	call := func(ctx context.Context, n *node) error {
+		out, err = n.stream.GetStatus(ctx, &api.GetStatusRequest{})
+		return err
+	}
+	if address == "" {
+		err = c.ask(ctx, call)
+		return out, err
+	}
+	i := slices.IndexFunc(c.nodes.list, func(n *node) bool { return n.address == address })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s is not an address of this client", ErrInvalid, address)
+	}
+	err, _ = c.askOne(ctx, c.nodes.list[i], call)
+	return out, err
+}
+
+// LastNumber is the last number that the cluster has of a producer; 0 if it does
+// not know it.
+func (c *Client) LastNumber(ctx context.Context, producer ProducerID) (last uint64, err error) {
+	err = c.ask(ctx, func(ctx context.Context, n *node) error {
+		r, err := n.stream.GetProducer(ctx, &api.GetProducerRequest{ProducerId: producer[:]})
+		last = r.GetLastNumber()
+		return err
+	})
+	return last, err
+}
+
+// Topics ranges over the topics that the filters match (all without any), with
+// their volumes, by name, as one node knows them. An error is the last pair.
+func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.TopicStats, error] {
+	return func(yield func(*api.TopicStats, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		// The first page decides whether a node can answer at all; after it, no other
+		// can go on: it might know more or less.
+		var l listing
+		if err := c.ask(ctx, func(_ context.Context, n *node) error {
+			l = listing{stall: c.stall, node: n}
+			return l.open(ctx, filters)
+		}); err != nil {
+			yield(nil, err)
+			return
+		}
+		defer func() { l.cancel() }()
+		for l.page != nil {
+			for _, t := range l.page.Topics {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if err := l.next(); err != nil {
+				err, _ = callError(l.node.address, err)
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// listing is the pages of one ListTopics call, each of which is due within stall.
+type listing struct {
+	stall  time.Duration
+	node   *node
+	stream api.Stream_ListTopicsClient
+	cancel context.CancelFunc
+	page   *api.ListTopicsResponse // nil at the end
+}
+
+func (l *listing) open(ctx context.Context, filters []string) (err error) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	if l.stream, err = l.node.stream.ListTopics(ctx, &api.ListTopicsRequest{Filters: filters}); err != nil {
+		return err
+	}
+	return l.next()
+}
+
+func (l *listing) next() (err error) {
+	dog := time.AfterFunc(l.stall, l.cancel)
+	defer dog.Stop()
+	if l.page, err = l.stream.Recv(); err == io.EOF {
+		l.page = nil
+		return nil
+	}
+	return err
+}

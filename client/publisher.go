@@ -1,0 +1,304 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chorale/message"
+	"chorale/topic"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	batchBytes        = 256 << 10
+	batchesInFlight   = 8
+	maxMessages       = 16_384
+	defaultBytes      = 32 << 20
+	defaultGiveUpTime = 2 * time.Minute
+)
+
+// PublisherOptions are the options of a publisher. The zero value is right for
+// most.
+type PublisherOptions struct {
+	// Producer is who the messages are from; zero means a random one. A program
+	// that gives its own can continue after a restart: it publishes the same
+	// messages under the same numbers, and none is stored twice.
+	Producer ProducerID
+	// FirstNumber is the number of the first unit; 0 means 1. Only with Producer.
+	FirstNumber uint64
+	// MaxMessages bounds the messages that are accepted and not yet decided; 0 and
+	// everything above 16,384 mean 16,384.
+	MaxMessages int
+	// MaxBytes bounds the same in encoded bytes; 0 means 32 MiB. A unit that is
+	// larger by itself is let through alone.
+	MaxBytes int64
+	// GiveUpAfter is how long a message may stay undecided before the publisher
+	// ends, with ErrUncertain for what it has sent; 0 means 2 minutes.
+	GiveUpAfter time.Duration
+}
+
+// Publisher publishes messages in the order in which it is given them, as one
+// idempotent producer, over one connection after the other. Safe for concurrent
+// use; the order is that in which the calls get through.
+type Publisher struct {
+	client  *Client
+	options PublisherOptions
+	// messages and bytes are what may still be accepted.
+	messages, bytes *semaphore.Weighted
+	// wake tells the goroutine that there may be something to send.
+	wake   chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the goroutine has ended
+
+	mu sync.Mutex
+	// queue holds the batches that are not decided, in the order of their numbers:
+	// queue[:sent] are on the wire. open takes units and is not in the queue yet.
+	queue []*batch
+	sent  int
+	open  *batch
+	spare []*batch
+	// Units, since the publisher was made: resolved <= accepted.
+	accepted, resolved uint64
+	waiting            []flush
+	producer           ProducerID
+	closed             bool  // takes no more
+	failure            error // why it ended by itself
+
+	stall  *time.Timer // an answer is due
+	giveUp *time.Timer // the oldest unit is due
+
+	// payloadLimit is the least that a node was heard to allow.
+	payloadLimit atomic.Int64
+}
+
+// flush is someone who waits until so many units are resolved.
+type flush struct {
+	units uint64
+	done  chan struct{}
+}
+
+// Publisher makes a publisher. Close it when done.
+func (c *Client) Publisher(o PublisherOptions) (*Publisher, error) {
+	if o.FirstNumber > 1 && o.Producer == (ProducerID{}) {
+		return nil, fmt.Errorf("%w: a first number of %d needs the producer that it belongs to", ErrInvalid, o.FirstNumber)
+	}
+	if o.MaxMessages <= 0 || o.MaxMessages > maxMessages {
+		o.MaxMessages = maxMessages
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultBytes
+	}
+	if o.GiveUpAfter <= 0 {
+		o.GiveUpAfter = defaultGiveUpTime
+	}
+	p := &Publisher{
+		client: c, options: o, producer: o.Producer,
+		messages: semaphore.NewWeighted(int64(o.MaxMessages)), bytes: semaphore.NewWeighted(o.MaxBytes),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		open: &batch{first: max(o.FirstNumber, 1)},
+	}
+	p.payloadLimit.Store(message.MaxPayloadBytes)
+	if p.producer == (ProducerID{}) {
+		p.producer = randomProducer()
+	}
+	p.ctx, p.cancel = context.WithCancel(c.ctx)
+	p.giveUp = time.AfterFunc(time.Hour, p.overdue)
+	p.giveUp.Stop()
+	if err := c.start(p.run); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func randomProducer() (id ProducerID) {
+	rand.Read(id[:])
+	return id
+}
+
+// Publish accepts a message and returns its future outcome. It blocks while the
+// publisher is full, until ctx ends; an accepted message no longer depends on ctx.
+// Topic, headers and payload are copied before it returns.
+func (p *Publisher) Publish(ctx context.Context, m Message) *Result {
+	r := new(Result)
+	entry := [1]message.Entry{m.entry()}
+	if err := p.accept(ctx, r, entry[:]); err != nil {
+		r.resolve(Ack{}, err)
+	}
+	return r
+}
+
+// PublishFunc is Publish with a callback, which saves the future: done is called
+// once with what Result.Wait would return. If PublishFunc returns an error, the
+// message was not accepted and done is not called.
+//
+// Callbacks are called in the order of publishing by the goroutine that receives
+// answers, so they must not block, not even in Publish.
+func (p *Publisher) PublishFunc(ctx context.Context, m Message, done func(Ack, error)) error {
+	entry := [1]message.Entry{m.entry()}
+	return p.accept(ctx, callback(done), entry[:])
+}
+
+// PublishAtomic accepts messages over any topics that are stored together, one
+// behind the other, or not at all. See Publish.
+func (p *Publisher) PublishAtomic(ctx context.Context, unit ...Message) *Result {
+	r := new(Result)
+	entries := make([]message.Entry, len(unit))
+	for i, m := range unit {
+		entries[i] = m.entry()
+	}
+	if err := p.accept(ctx, r, entries); err != nil {
+		r.resolve(Ack{}, err)
+	}
+	return r
+}
+
+func (m Message) entry() message.Entry {
+	return message.Entry{Topic: m.Topic, Draft: message.Draft{Headers: m.Headers, Payload: m.Payload}, Expected: m.ExpectedLastSeq}
+}
+
+// accept makes the entries a unit of the open batch.
+func (p *Publisher) accept(ctx context.Context, to resolver, entries []message.Entry) error {
+	size, err := p.check(entries)
+	if err != nil {
+		return err
+	}
+	u := unit{to, len(entries), size}
+	if err := p.occupy(ctx, u); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.over(); err != nil {
+		p.vacate(u)
+		return err
+	}
+	if n := p.open.builder.Count(); n > 0 &&
+		(p.open.builder.Bytes()+size > batchBytes || n+len(entries) > message.MaxBatchMessages) {
+		p.closeOpen()
+	}
+	p.open.add(u, entries)
+	p.accepted++
+	if len(p.open.units) == 1 {
+		if len(p.queue) == 0 {
+			p.giveUp.Reset(p.options.GiveUpAfter)
+		}
+		p.notify()
+	}
+	return nil
+}
+
+// occupy takes a unit's share of the bounds, as soon as it is free.
+func (p *Publisher) occupy(ctx context.Context, u unit) error {
+	messages, bytes := p.share(u)
+	if err := p.messages.Acquire(ctx, messages); err != nil {
+		return err
+	}
+	if err := p.bytes.Acquire(ctx, bytes); err != nil {
+		p.messages.Release(messages)
+		return err
+	}
+	return nil
+}
+
+// vacate gives the share of units back.
+func (p *Publisher) vacate(units ...unit) {
+	var messages, bytes int64
+	for _, u := range units {
+		m, b := p.share(u)
+		messages, bytes = messages+m, bytes+b
+	}
+	p.messages.Release(messages)
+	p.bytes.Release(bytes)
+}
+
+// share is what a unit takes of the bounds: one that is larger takes all.
+func (p *Publisher) share(u unit) (messages, bytes int64) {
+	return int64(min(u.messages, p.options.MaxMessages)), min(int64(u.bytes), p.options.MaxBytes)
+}
+
+// check holds a unit against every rule that a node will hold it against, and
+// returns an upper bound of its encoded bytes. A message that gets past it and is
+// refused all the same costs the publisher more than itself: see refused.
+func (p *Publisher) check(entries []message.Entry) (size int, err error) {
+	if len(entries) == 0 || len(entries) > message.MaxBatchMessages {
+		return 0, fmt.Errorf("%w: unit of %d messages: 1 to %d are allowed", ErrInvalid, len(entries), message.MaxBatchMessages)
+	}
+	limit := int(p.payloadLimit.Load())
+	for i := range entries {
+		e := &entries[i]
+		if err := topic.Validate(e.Topic); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		if err := e.Draft.Validate(limit); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		if e.Expected != nil && *e.Expected == math.MaxUint64 {
+			return 0, fmt.Errorf("%w: expected last seq %d: a stream never comes so far", ErrInvalid, *e.Expected)
+		}
+		size += e.Draft.EncodedBytes() + len(e.Topic) + message.Align
+	}
+	if size > message.MaxBatchBytes {
+		return 0, fmt.Errorf("%w: unit of %d bytes: at most %d are allowed", ErrInvalid, size, message.MaxBatchBytes)
+	}
+	return size, nil
+}
+
+// over is why the publisher takes no more. The lock is held.
+func (p *Publisher) over() error {
+	switch {
+	case p.failure != nil:
+		return fmt.Errorf("%w: %w", ErrClosed, p.failure)
+	case p.closed || p.ctx.Err() != nil:
+		return fmt.Errorf("%w: the publisher", ErrClosed)
+	}
+	return nil
+}
+
+// Producer is who the publisher publishes as. One that was not given may change
+// when a node refuses a message or has forgotten the producer.
+func (p *Publisher) Producer() ProducerID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.producer
+}
+
+// Flush waits until everything that was accepted before is decided, or ctx ends.
+// What became of each message its Result says; the error is the context's, or why
+// the publisher ended.
+func (p *Publisher) Flush(ctx context.Context) error {
+	p.mu.Lock()
+	f := flush{p.accepted, make(chan struct{})}
+	if p.resolved >= f.units {
+		close(f.done)
+	} else {
+		p.waiting = append(p.waiting, f)
+	}
+	p.mu.Unlock()
+	select {
+	case <-f.done:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.failure
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close takes no more messages, waits as Flush does, and ends the publisher. When
+// it returns, every Result is resolved, whatever the error.
+func (p *Publisher) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.Flush(ctx)
+	p.cancel()
+	<-p.ended
+	return err
+}

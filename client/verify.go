@@ -1,0 +1,149 @@
+package client
+
+import (
+	"fmt"
+
+	"chorale/api"
+	"chorale/message"
+	"chorale/topic"
+)
+
+// verifier holds what arrives against what a subscription was promised. It knows
+// nothing of connections: frames go in, and what one node left unfinished the next
+// must continue.
+//
+// After every accepted frame: after <= scanned; every wanted message in
+// (after, scanned] was delivered, in order, once.
+type verifier struct {
+	filters *topic.Filters
+	after   uint64 // where the subscription started
+	until   uint64 // where it ends, if bounded
+	bounded bool
+	scanned uint64
+	topics  topics
+}
+
+// finding is a broken promise.
+type finding struct {
+	seq    uint64 // 0 if no message shows it
+	reason string
+	err    error
+}
+
+func found(seq uint64, format string, args ...any) *finding {
+	return &finding{seq: seq, reason: fmt.Sprintf(format, args...)}
+}
+
+// finished reports whether everything up to a bounded subscription's end is there.
+func (v *verifier) finished() bool { return v.bounded && v.scanned >= v.until }
+
+// accept verifies a frame and returns its records and their number. With cut,
+// records beyond the end are left out; without, they are a violation. After a
+// finding the verifier is of no more use.
+func (v *verifier) accept(f *api.Frame, cut bool) ([]byte, int, *finding) {
+	for _, t := range f.Topics {
+		if bad := v.announce(t); bad != nil {
+			return nil, 0, bad
+		}
+	}
+	records := f.RecordBytes()
+	count, last := 0, v.scanned
+	for rest := records; len(rest) > 0; count++ {
+		r, tail, err := message.Split(rest)
+		if err == nil {
+			err = r.Check()
+		}
+		if err != nil {
+			return nil, 0, &finding{reason: err.Error(), err: err}
+		}
+		if seq := r.Seq(); v.bounded && seq > v.until {
+			if !cut {
+				return nil, 0, found(seq, "seq %d lies beyond the end, %d", seq, v.until)
+			}
+			records = records[:len(records)-len(rest)]
+			break
+		}
+		if bad := v.message(r, last); bad != nil {
+			return nil, 0, bad
+		}
+		last, rest = r.Seq(), tail
+	}
+	if f.ScannedSeq < last || f.ScannedSeq > f.TipSeq {
+		return nil, 0, found(0, "scanned up to %d, but seq %d was delivered and the tip is at %d", f.ScannedSeq, last, f.TipSeq)
+	}
+	v.scanned = f.ScannedSeq
+	if v.bounded {
+		v.scanned = min(v.scanned, v.until)
+	}
+	return records, count, nil
+}
+
+// message verifies the place of one message. Its prev says which message of its
+// topic must have come before: the one that did, or none since the start.
+func (v *verifier) message(r message.Record, last uint64) *finding {
+	seq, prev := r.Seq(), r.Prev()
+	if seq <= last {
+		return found(seq, "seq %d came when everything up to %d was delivered", seq, last)
+	}
+	t := v.topics.get(r.Topic())
+	switch {
+	case t == nil || t.name == "":
+		return found(seq, "seq %d is of topic id %d, which has no name", seq, r.Topic())
+	case !t.wanted:
+		return found(seq, "seq %d is of topic %s, which no filter matches", seq, t.name)
+	case t.last > 0 && prev != t.last:
+		return found(seq, "seq %d of topic %s follows seq %d of it, but %d was delivered", seq, t.name, prev, t.last)
+	case t.last == 0 && prev > v.after:
+		return found(seq, "seq %d of topic %s follows seq %d of it, which was not delivered although it lies behind the start, %d", seq, t.name, prev, v.after)
+	}
+	t.last = seq
+	return nil
+}
+
+// announce notes the name of a topic id. Ids are the stream's own, so every node
+// gives the same ones.
+func (v *verifier) announce(a *api.TopicName) *finding {
+	t := v.topics.make(a.Id)
+	if t.name != "" && t.name != a.Name || a.Name == "" {
+		return found(0, "topic id %d is called %q and was %q", a.Id, a.Name, t.name)
+	}
+	if t.name == "" {
+		t.name, t.wanted = a.Name, v.filters.Match(a.Name)
+	}
+	return nil
+}
+
+// topics is a table by id, in pages that stay where they are. A copy of it may be
+// read for names by another goroutine while the original grows: names are written
+// once, before the copy is made.
+type topics struct{ pages []*topicPage }
+
+const topicPageSize = 1024
+
+type topicPage [topicPageSize]topicState
+
+type topicState struct {
+	name   string
+	last   uint64 // seq of the topic's message that was delivered last
+	wanted bool
+}
+
+// get is nil for an id on a page that does not exist.
+func (t *topics) get(id uint32) *topicState {
+	p := int(id / topicPageSize)
+	if p >= len(t.pages) || t.pages[p] == nil {
+		return nil
+	}
+	return &t.pages[p][id%topicPageSize]
+}
+
+func (t *topics) make(id uint32) *topicState {
+	p := int(id / topicPageSize)
+	for len(t.pages) <= p {
+		t.pages = append(t.pages, nil)
+	}
+	if t.pages[p] == nil {
+		t.pages[p] = new(topicPage)
+	}
+	return &t.pages[p][id%topicPageSize]
+}
