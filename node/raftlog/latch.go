@@ -38,7 +38,13 @@ func (l *latch) err() error {
 	return l.cause
 }
 
-// failLocked notes the first failure and returns it, whichever it was.
+// fail notes the first failure and returns it, whichever it was.
+func (l *latch) fail(what string, cause error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failLocked(what, cause)
+}
+
 func (l *latch) failLocked(what string, cause error) error {
 	if l.cause == nil {
 		l.cause = fmt.Errorf("%w: %s: %s: %w", ErrFailed, l.name, what, cause)

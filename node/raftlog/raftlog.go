@@ -27,6 +27,8 @@ var (
 	ErrCorrupt = errors.New("damaged raft log")
 	// ErrInUse is returned by Open when another process has the file open.
 	ErrInUse = errors.New("the raft log is in use by another process")
+	// ErrStartAgain is the cause of a failure that the next start mends.
+	ErrStartAgain = errors.New("the node has to be started again")
 	// ErrDiscontinuous is returned by Reconcile when entries are missing.
 	ErrDiscontinuous = errors.New("the raft log has a hole")
 )
@@ -60,10 +62,14 @@ type Store struct {
 // Open opens or makes the log at path, in raft-boltdb's format. Zero deadline
 // means DefaultDeadline.
 func Open(path string, deadline time.Duration) (*Store, error) {
-	bolt, err := raftboltdb.New(raftboltdb.Options{
-		Path:                    path,
-		BoltOptions:             &bbolt.Options{Timeout: lockWait},
-		MsgpackUseNewTimeFormat: true,
+	var bolt *raftboltdb.BoltStore
+	err := guard(func() (err error) {
+		bolt, err = raftboltdb.New(raftboltdb.Options{
+			Path:                    path,
+			BoltOptions:             &bbolt.Options{Timeout: lockWait},
+			MsgpackUseNewTimeFormat: true,
+		})
+		return err
 	})
 	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("%w: %s", ErrInUse, path)

@@ -28,9 +28,9 @@ func (s *Store) loadMark() (*mark, error) {
 	return nil, err
 }
 
-// adopt notes a complete snapshot.
-func (s *Store) adopt(m mark) error {
-	if old := s.newest.Load(); old != nil && old.index > m.index {
+// remember notes the end of a complete snapshot.
+func (s *Store) remember(m mark) error {
+	if old := s.newest.Load(); old != nil && old.index >= m.index {
 		return nil
 	}
 	value := binary.LittleEndian.AppendUint64(nil, m.index)
@@ -39,6 +39,25 @@ func (s *Store) adopt(m mark) error {
 	}
 	s.newest.Store(&m)
 	return nil
+}
+
+// adopt is remember while Raft runs. There is one log that Raft cannot get over
+// without a new start: one whose last entry stands exactly at the snapshot's end
+// and has another term. Raft goes on comparing with the term that it has in
+// memory, and refuses everything.
+func (s *Store) adopt(m mark) error {
+	if err := s.remember(m); err != nil {
+		return err
+	}
+	var l raft.Log
+	last, err := s.LastIndex()
+	if err == nil && last == m.index {
+		err = s.read(last, &l)
+	}
+	if err == nil && l.Index == m.index && l.Term != m.term {
+		err = s.latch.fail("install a snapshot", fmt.Errorf("%w: the log ends with entry %d of term %d, the snapshot with that of term %d", ErrStartAgain, last, l.Term, m.term))
+	}
+	return err
 }
 
 // Snapshots wraps the store of snapshots that Raft is given, so that the log knows
@@ -137,7 +156,7 @@ func (s *Store) Reconcile(snaps raft.SnapshotStore) error {
 		return s.checkWithout(first, last)
 	}
 	newest := mark{fit[0].Index, fit[0].Term}
-	if err := s.adopt(newest); err != nil {
+	if err := s.remember(newest); err != nil {
 		return err
 	}
 	if err := s.clear(newest, first, last); err != nil {
