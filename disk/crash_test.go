@@ -311,6 +311,23 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// TestTwoStalls: who leaves one stall by a release is not caught by another that
+// the same release ended. (Found by the simulation.)
+func TestTwoStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMem(1)
+		f, err := m.Create("a")
+		must(t, err)
+		must(t, m.Fault(`on sync "*" stall`))
+		must(t, m.Fault(`on sync "*" stall`))
+		var stalled sync.WaitGroup
+		stalled.Go(func() { must(t, f.Sync()) })
+		synctest.Wait()
+		m.Release()
+		stalled.Wait()
+	})
+}
+
 // TestCloseBesideStall: a file that is closed while a call on it is stalled.
 func TestCloseBesideStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

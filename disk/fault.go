@@ -100,7 +100,7 @@ func (v *mount) admit(op string, bytes int, names ...string) (verdict, error) {
 		return fail(ErrPowerLost)
 	}
 	for _, r := range slices.Clone(v.m.faults) { // a stall gives others time to change them
-		if !r.hits(op, names, &out.pass) {
+		if !slices.Contains(v.m.faults, r) || !r.hits(op, names, &out.pass) {
 			continue
 		}
 		switch r.action {
