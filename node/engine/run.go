@@ -19,7 +19,7 @@ const (
 )
 
 // errHung is joined to what Run returns when it left goroutines behind.
-var errHung = errors.New("a write hangs and was left behind")
+var errHung = errors.New("raft did not end in time and was left behind: a write or a call to a peer hangs")
 
 // Run runs until ctx ends (graceful: leadership is handed over; nil) or until
 // something fails for good (the error says what: disk, damage, halt). Where a
@@ -96,7 +96,8 @@ func (e *Engine) start() (*raft.Raft, error) {
 
 // stop ends Raft: first the entries in flight, since Raft forgets to answer those
 // that it did not hand to the state machine; then leadership, if it can be handed
-// over; then Raft.
+// over; then Raft, whose calls to peers that do not answer would otherwise be
+// waited for as long as a snapshot may take.
 func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
 	select {
 	case <-collected:
@@ -107,7 +108,13 @@ func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
 			e.log.Warn("leadership was not handed over", "error", err)
 		}
 	}
-	if err := r.Shutdown().Error(); err != nil {
+	ended := r.Shutdown()
+	if t, ok := e.seams.Transport.(raft.WithClose); ok {
+		if err := t.Close(); err != nil {
+			e.log.Warn("the transport did not close well", "error", err)
+		}
+	}
+	if err := ended.Error(); err != nil {
 		e.log.Warn("raft did not end well", "error", err)
 	}
 }
