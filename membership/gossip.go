@@ -67,7 +67,7 @@ type Gossip struct {
 	changed chan struct{}     // closed at the next change
 }
 
-// Start binds and starts gossiping; Run must follow, which ends it.
+// Start binds and starts gossiping. Run keeps it up, Close ends it.
 func Start(c Config) (*Gossip, error) {
 	g := &Gossip{config: c, meta: c.Meta, members: make(map[string]Member), changed: make(chan struct{})}
 	if _, err := c.Meta.Encode(); err != nil {
@@ -121,8 +121,7 @@ func resolve(hostPort string) (ip string, port int, err error) {
 // Address is the gossip address that others are told.
 func (g *Gossip) Address() string { return g.list.LocalNode().Address() }
 
-// Run asks the seeds until ctx ends, then says goodbye and ends the gossip. It
-// returns nil.
+// Run asks the seeds until ctx ends, then says goodbye and returns nil.
 func (g *Gossip) Run(ctx context.Context) error {
 	var saved []string
 	for ctx.Err() == nil {
@@ -155,8 +154,11 @@ func (g *Gossip) Run(ctx context.Context) error {
 	if err := g.list.Leave(leaveWait); err != nil {
 		g.config.Log.Debug("leaving the gossip", "error", err)
 	}
-	return g.list.Shutdown()
+	return nil
 }
+
+// Close ends the gossip at once. Run says goodbye before.
+func (g *Gossip) Close() error { return g.list.Shutdown() }
 
 // join asks seeds and known nodes; true if anybody else is there.
 func (g *Gossip) join() bool {

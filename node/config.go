@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net"
 	"regexp"
 	"slices"
@@ -26,8 +27,8 @@ type Config struct {
 
 	API, HTTP, Raft, Gossip Listener
 
-	// BootstrapExpect is how many empty nodes found a cluster together; 0: this
-	// node joins one that exists.
+	// BootstrapExpect is how many empty nodes found a cluster together; 0: an empty
+	// node waits to be added to one. A node that was founded with it may keep it.
 	BootstrapExpect int
 	// Join lists gossip addresses of other nodes, host:port. They are tried for
 	// ever in the background.
@@ -43,6 +44,8 @@ type Config struct {
 	LogJSON  bool
 	Pprof    bool   // serve /debug/pprof
 	Version  string // of the program, for status
+	// LogOutput is where the log goes; nil is standard error.
+	LogOutput io.Writer
 }
 
 // DefaultConfig is a node on the loopback interface.
@@ -118,9 +121,6 @@ func (c Config) Validate() error {
 		if n.value < n.min || n.value > n.max {
 			return &ConfigError{n.key, strconv.FormatInt(n.value, 10), fmt.Sprintf("want %d to %d", n.min, n.max)}
 		}
-	}
-	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
-		return &ConfigError{"join", "", "want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
 	}
 	if !slices.Contains(logLevels, c.LogLevel) {
 		return &ConfigError{"log-level", c.LogLevel, "want one of " + strings.Join(logLevels, ", ")}

@@ -1,27 +1,374 @@
 package node
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
 
-// Run runs a node until ctx ends (graceful; nil) or until something fails for
-// good: the error then says what, for a person. The process is expected to end
-// after an error.
-func Run(ctx context.Context, c Config) error { panic("contract") }
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
 
-// Dev says how to run a whole cluster in one process, to try Chorale.
-type Dev struct {
-	Nodes    int    // 1 to 9
-	Dir      string // each node has a folder below it
-	Port     int    // of the first node's API; node i takes Port+10i to Port+10i+3; 0: the system chooses
-	TipBytes int64  // of each node
-	LogLevel string
-	LogJSON  bool
-	Version  string
-	// Ready is called once, when all nodes serve, with their addresses.
-	Ready func([]Addresses)
-}
+	"chorale/api"
+	"chorale/membership"
+	"chorale/node/engine"
+	"chorale/node/peers"
+	"chorale/node/raftlog"
+	"chorale/node/server"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"github.com/oklog/run"
+)
+
+const (
+	// cacheBytes of the newest log entries stay in memory for replication.
+	cacheBytes      = 64 << 20
+	snapshotsKept   = 2
+	watchEvery      = 100 * time.Millisecond
+	closeWait       = 2 * time.Second
+	readHeaderLimit = 10 * time.Second
+)
 
 // Addresses are what others reach a node by.
 type Addresses struct{ ID, API, HTTP, Raft, Gossip string }
 
-// RunDev runs the cluster until ctx ends (nil) or a node fails.
-func RunDev(ctx context.Context, d Dev) error { panic("contract") }
+// Run runs a node until ctx ends (graceful; nil) or until something fails for
+// good: the error then says what, for a person. The process is expected to end
+// after an error.
+func Run(ctx context.Context, c Config) error { return runNode(ctx, c, func(Addresses) {}) }
+
+// runNode is Run; ready is called when the node serves for the first time.
+func runNode(ctx context.Context, c Config, ready func(Addresses)) (err error) {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	p := &process{config: c, log: c.logger(), ready: ready}
+	p.formation.Store("starting")
+	defer func() {
+		for i := len(p.closers) - 1; i >= 0; i-- {
+			err = errors.Join(err, p.closers[i]())
+		}
+	}()
+	if err := p.open(); err != nil {
+		return err
+	}
+	return p.run(ctx)
+}
+
+func (c Config) logger() hclog.Logger {
+	out := c.LogOutput
+	if out == nil {
+		out = os.Stderr
+	}
+	return hclog.New(&hclog.LoggerOptions{
+		Name: c.ID, Level: hclog.LevelFromString(c.LogLevel), JSONFormat: c.LogJSON, Output: out,
+	})
+}
+
+// process is a node with its listeners.
+type process struct {
+	config    Config
+	log       hclog.Logger
+	ready     func(Addresses)
+	addresses Addresses
+
+	folder    *folder
+	raftLog   *raftlog.Store
+	gossip    *membership.Gossip
+	directory directory
+	peers     *peers.Peers
+	engine    *engine.Engine
+	server    *server.Server
+	http      *http.Server
+
+	apiListener, httpListener net.Listener
+
+	// formation is why Raft does not run yet; "" once it does.
+	formation atomic.Value // string
+	hasData   atomic.Bool
+	// closers undo open, last first.
+	closers []func() error
+}
+
+func (p *process) onClose(f func() error) { p.closers = append(p.closers, f) }
+
+// open makes everything that a run needs; nothing runs yet but accepting
+// connections and gossip.
+func (p *process) open() error {
+	var err error
+	if p.folder, err = openFolder(p.config.Dir, p.config.ID); err != nil {
+		return err
+	}
+	p.onClose(p.folder.close)
+	layer, err := p.listen()
+	if err != nil {
+		return err
+	}
+	snapshots, err := p.openRaftLog()
+	if err != nil {
+		return err
+	}
+	if err := p.checkFlags(); err != nil {
+		return err
+	}
+	if err := p.startGossip(); err != nil {
+		return err
+	}
+	p.directory = directory{gossip: p.gossip, cluster: p.folder.cluster}
+	transport := newRaftTransport(layer, p.directory)
+	p.onClose(transport.Close)
+	p.peers = peers.New(p.directory, p.log.Named("peers"))
+	p.onClose(func() error { p.peers.Close(); return nil })
+	p.engine, err = engine.Open(engine.Settings{
+		ID:           raft.ServerID(p.config.ID),
+		TipBytes:     p.config.TipBytes,
+		SegmentBytes: p.config.SegmentBytes,
+		PayloadLimit: p.config.PayloadLimit,
+	}, engine.Seams{
+		Files:     p.folder.files,
+		Logs:      raftlog.NewCache(p.raftLog, cacheBytes),
+		Stable:    p.raftLog,
+		Snapshots: snapshots,
+		Transport: transport,
+		Peers:     p.peers,
+		Log:       p.log,
+	})
+	if err != nil {
+		return err
+	}
+	p.server = server.New(server.Options{
+		Engine: p.engine, Leader: p.peers, Log: p.log.Named("server"), Version: p.config.Version,
+		Members: p.members, NotReady: p.notReady, Pprof: p.config.Pprof,
+	})
+	p.http = &http.Server{
+		Handler: p.server.HTTP(), ReadHeaderTimeout: readHeaderLimit,
+		ErrorLog: p.log.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+	}
+	return nil
+}
+
+// listen binds API, HTTP and Raft. (Gossip binds by itself.)
+func (p *process) listen() (*raftLayer, error) {
+	bind := func(key string, l Listener) (net.Listener, error) {
+		listener, err := net.Listen("tcp", l.Bind)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		p.onClose(func() error { listener.Close(); return nil }) // may be closed by its server
+		return listener, nil
+	}
+	var err error
+	if p.apiListener, err = bind("api-addr", p.config.API); err != nil {
+		return nil, err
+	}
+	if p.httpListener, err = bind("http-addr", p.config.HTTP); err != nil {
+		return nil, err
+	}
+	raftListener, err := bind("raft-addr", p.config.Raft)
+	if err != nil {
+		return nil, err
+	}
+	p.addresses = Addresses{
+		ID:   p.config.ID,
+		API:  p.config.API.advertised(p.apiListener.Addr()),
+		HTTP: p.config.HTTP.advertised(p.httpListener.Addr()),
+		Raft: p.config.Raft.advertised(raftListener.Addr()),
+	}
+	return &raftLayer{
+		Listener: raftListener, advertise: p.addresses.Raft,
+		cluster: p.folder.cluster, log: p.log.Named("raft"),
+	}, nil
+}
+
+// openRaftLog opens log and snapshots and makes sure that they fit together.
+func (p *process) openRaftLog() (raft.SnapshotStore, error) {
+	dir := filepath.Join(p.config.Dir, raftDir)
+	var err error
+	if p.raftLog, err = raftlog.Open(filepath.Join(dir, "raft.db"), raftlog.DefaultDeadline); err != nil {
+		return nil, err
+	}
+	p.onClose(p.raftLog.Close)
+	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, p.log.Named("snapshots"))
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshots in %s: %w", dir, err)
+	}
+	snapshots := p.raftLog.Snapshots(files)
+	if err := p.raftLog.Reconcile(snapshots); err != nil {
+		return nil, err
+	}
+	has, err := raft.HasExistingState(p.raftLog, p.raftLog, snapshots)
+	if err != nil {
+		return nil, fmt.Errorf("read the raft log: %w", err)
+	}
+	p.hasData.Store(has)
+	return snapshots, nil
+}
+
+// checkFlags holds the flags against what the folder remembers.
+func (p *process) checkFlags() error {
+	c, id := p.config, p.folder.get()
+	expect := fmt.Sprint(c.BootstrapExpect)
+	known, err := p.folder.peers()
+	switch {
+	case err != nil:
+		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
+	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect == 0:
+		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the node in %s was added to its cluster and must not found one", c.Dir)}
+	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect != c.BootstrapExpect:
+		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the cluster of the node in %s was founded with %d", c.Dir, id.Expect)}
+	case !p.hasData.Load() && c.BootstrapExpect == 0 && len(c.Join) == 0 && len(known) == 0:
+		return &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
+	}
+	return nil
+}
+
+func (p *process) startGossip() error {
+	known, err := p.folder.peers()
+	if err != nil {
+		return err
+	}
+	key, err := p.config.gossipKey()
+	if err != nil {
+		return err
+	}
+	advertise := ""
+	if ad := p.config.Gossip.Advertise; ad != "" {
+		_, port, _ := net.SplitHostPort(p.config.Gossip.Bind)
+		advertise = p.config.Gossip.advertised(namedAddr(net.JoinHostPort(ad, port)))
+	}
+	p.gossip, err = membership.Start(membership.Config{
+		ID: p.config.ID, Bind: p.config.Gossip.Bind, Advertise: advertise, Key: key, Meta: p.meta(),
+		Seeds: p.config.Join, Known: known, Save: p.folder.savePeers, Log: p.log.Named("gossip"),
+	})
+	if err != nil {
+		return fmt.Errorf("gossip-addr: %w", err)
+	}
+	p.onClose(p.gossip.Close)
+	p.addresses.Gossip = p.gossip.Address()
+	return nil
+}
+
+func (p *process) members() []*api.MemberStatus {
+	s := p.engine.Status()
+	return p.directory.status(s.Servers, s.Leader)
+}
+
+func (p *process) notReady() string {
+	if why := p.formation.Load().(string); why != "" {
+		return why
+	}
+	return p.engine.NotReady()
+}
+
+// run runs the node. The engine ends first, while everything that it stands on
+// still runs; then the rest.
+func (p *process) run(ctx context.Context) error {
+	front, endFront := context.WithCancel(context.Background())
+	defer endFront()
+	back, endBack := context.WithCancel(context.Background())
+	defer endBack()
+	p.log.Info("listening", "api", p.addresses.API, "http", p.addresses.HTTP, "raft", p.addresses.Raft, "gossip", p.addresses.Gossip)
+	var g run.Group
+	g.Add(func() error {
+		select {
+		case <-ctx.Done():
+		case <-front.Done():
+		}
+		return nil
+	}, func(error) { endFront() })
+	g.Add(func() error {
+		defer endBack()
+		defer p.closeServers()
+		if err := p.form(front); err != nil {
+			return err
+		}
+		p.formation.Store("")
+		return p.engine.Run(front)
+	}, func(error) { endFront() })
+	g.Add(func() error { return p.server.GRPC().Serve(p.apiListener) }, func(error) { endFront() })
+	g.Add(func() error { return p.http.Serve(p.httpListener) }, func(error) { endFront() })
+	for _, actor := range []func(context.Context) error{p.raftLog.Run, p.gossip.Run, p.watch} {
+		g.Add(func() error { return actor(back) }, func(error) { endFront() })
+	}
+	err := g.Run()
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		p.log.Info("ended")
+		return nil
+	}
+	p.log.Error("ended", "error", err)
+	return err
+}
+
+// closeServers lets clients finish what they are owed, for a moment.
+func (p *process) closeServers() {
+	p.server.SetReady(false)
+	p.server.End()
+	timer := time.AfterFunc(closeWait, p.server.GRPC().Stop)
+	p.server.GRPC().GracefulStop()
+	timer.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	if err := p.http.Shutdown(ctx); err != nil {
+		p.http.Close()
+	}
+}
+
+// watch keeps what the node says of itself up to date, until ctx ends.
+func (p *process) watch(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	ready, told := false, false
+	for {
+		if now := p.notReady() == ""; now != ready {
+			ready = now
+			p.server.SetReady(ready)
+			p.log.Info("readiness", "ready", ready, "why not", p.notReady())
+		}
+		if ready && !told {
+			told = true
+			p.log.Info("ready", "api", p.addresses.API, "http", p.addresses.HTTP, "raft", p.addresses.Raft, "gossip", p.addresses.Gossip, "cluster", p.folder.get().Cluster)
+			p.ready(p.addresses)
+		}
+		if err := p.remember(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// remember brings folder and gossip up to date with what the engine has learned.
+func (p *process) remember() error {
+	if id := p.engine.Cluster(); id != p.folder.cluster() && id != [16]byte{} {
+		if err := p.folder.join(id); err != nil {
+			return err
+		}
+	}
+	if !p.hasData.Load() && p.engine.HasLog() {
+		p.hasData.Store(true)
+	}
+	if p.folder.get().Founding && p.allHaveData() {
+		if err := p.folder.change(func(i *identity) { i.Founding = false }); err != nil {
+			return err
+		}
+	}
+	return p.gossip.Update(p.meta())
+}
+
+// allHaveData reports whether every other voter says that it holds data.
+func (p *process) allHaveData() bool {
+	for _, s := range p.engine.Status().Servers {
+		m, ok := p.directory.find(s.ID)
+		if s.ID != raft.ServerID(p.config.ID) && (!ok || !m.HasData) {
+			return false
+		}
+	}
+	return p.engine.Cluster() != [16]byte{}
+}

@@ -81,8 +81,9 @@ const Dir = "segments"
 // Genesis.SegmentBytes of memory and of snapshot.
 const pendingStretches = 2
 
-// Open restores the history from its files and checks that log and snapshots fit
-// together. Nothing runs until Run.
+// Open looks at the files of the history. Nothing runs until Run, which restores
+// the rest from Raft's snapshot and log; these must fit together (package raftlog
+// sees to that).
 func Open(s Settings, seams Seams) (*Engine, error) {
 	s = s.withDefaults()
 	e := &Engine{
@@ -97,11 +98,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		halted:    make(chan error, 1),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
-	snapshots, err := continuous(seams.Snapshots, seams.Logs)
-	if err != nil {
-		return nil, err
-	}
-	e.seams.Snapshots = snapshots
+	var err error
 	e.history, err = segments.Open(segments.Options{
 		FS: seams.Files, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches,
 	})

@@ -19,11 +19,20 @@ import (
 // whether it is this node and serves.
 func (e *Engine) Leader() (id raft.ServerID, local bool) { return e.leading.now() }
 
+// ID is the node's id.
+func (e *Engine) ID() raft.ServerID { return e.settings.ID }
+
 // Cluster is the cluster's id; zero before its genesis was applied.
 func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.fsm.View().Genesis.Cluster }
 
 // End is the newest seq that this node has applied.
 func (e *Engine) End() uint64 { return e.machine.fsm.View().LastSeq }
+
+// HasLog reports whether anything was ever put in this node's Raft log.
+func (e *Engine) HasLog() bool {
+	r := e.running()
+	return r != nil && r.LastIndex() > 0
+}
 
 // TopicName is the name of a topic that was delivered.
 func (e *Engine) TopicName(id uint32) string { return e.topics.Name(id) }

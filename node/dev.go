@@ -1,0 +1,118 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/oklog/run"
+)
+
+// Dev says how to run a whole cluster in one process, to try Chorale.
+type Dev struct {
+	Nodes    int    // 1 to 9
+	Dir      string // each node has a folder below it
+	Port     int    // of the first node's API; node i takes Port+10i to Port+10i+3; 0: free ones
+	TipBytes int64  // of each node; 0: 16 MiB
+	LogLevel string
+	LogJSON  bool
+	Version  string
+	// LogOutput is where the log goes; nil is standard error.
+	LogOutput io.Writer
+	// Ready is called once, when all nodes serve, with their addresses; may be nil.
+	Ready func([]Addresses)
+}
+
+const (
+	devTipBytes     = 16 << 20
+	devSegmentBytes = 4 << 20
+	devPortStride   = 10
+)
+
+// RunDev runs the cluster on the loopback interface until ctx ends (nil) or a node
+// fails.
+func RunDev(ctx context.Context, d Dev) error {
+	if d.Nodes < 1 || d.Nodes > maxExpect {
+		return &ConfigError{"nodes", strconv.Itoa(d.Nodes), fmt.Sprintf("want 1 to %d", maxExpect)}
+	}
+	configs, err := d.configs()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		g     run.Group
+		mu    sync.Mutex
+		ready = make([]Addresses, d.Nodes)
+		left  = d.Nodes
+	)
+	for i, c := range configs {
+		g.Add(func() error {
+			return runNode(ctx, c, func(a Addresses) {
+				mu.Lock()
+				defer mu.Unlock()
+				ready[i] = a
+				if left--; left == 0 && d.Ready != nil {
+					d.Ready(ready)
+				}
+			})
+		}, func(error) { cancel() })
+	}
+	return g.Run()
+}
+
+func (d Dev) configs() ([]Config, error) {
+	ports, err := d.ports()
+	if err != nil {
+		return nil, err
+	}
+	at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+	var seeds []string
+	for _, p := range ports {
+		seeds = append(seeds, at(p[3]))
+	}
+	var out []Config
+	for i, p := range ports {
+		c := DefaultConfig()
+		c.ID = fmt.Sprintf("n%d", i+1)
+		c.Dir = filepath.Join(d.Dir, c.ID)
+		c.API, c.HTTP, c.Raft, c.Gossip = Listener{Bind: at(p[0])}, Listener{Bind: at(p[1])}, Listener{Bind: at(p[2])}, Listener{Bind: at(p[3])}
+		c.BootstrapExpect, c.Join = d.Nodes, seeds
+		if c.TipBytes = d.TipBytes; c.TipBytes == 0 {
+			c.TipBytes = devTipBytes
+		}
+		c.SegmentBytes = devSegmentBytes
+		if d.LogLevel != "" {
+			c.LogLevel = d.LogLevel
+		}
+		c.LogJSON, c.Version, c.LogOutput = d.LogJSON, d.Version, d.LogOutput
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// ports are API, HTTP, Raft and gossip of each node.
+func (d Dev) ports() ([][4]int, error) {
+	out := make([][4]int, d.Nodes)
+	for i := range out {
+		for j := range out[i] {
+			out[i][j] = d.Port + devPortStride*i + j
+			if d.Port != 0 {
+				continue
+			}
+			// Held until all are known, so that none is given out twice.
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return nil, fmt.Errorf("find a free port: %w", err)
+			}
+			defer l.Close()
+			out[i][j] = l.Addr().(*net.TCPAddr).Port
+		}
+	}
+	return out, nil
+}

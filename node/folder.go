@@ -1,0 +1,183 @@
+package node
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"chorale/disk"
+	"chorale/raftfsm"
+
+	"github.com/gofrs/flock"
+)
+
+// The data folder:
+//
+//	identity.json   who this node is and which cluster it belongs to
+//	peers.json      gossip addresses of the nodes that were seen
+//	lock            held while a process uses the folder
+//	raft/           log, stable store and snapshots
+//	segments/       data files
+const (
+	identityFile = "identity.json"
+	peersFile    = "peers.json"
+	lockFile     = "lock"
+	raftDir      = "raft"
+)
+
+// identity is what a folder remembers of its node.
+type identity struct {
+	Node string `json:"node_id"`
+	// Cluster is 32 hexadecimal digits, empty until the node knows it.
+	Cluster string `json:"cluster_id,omitempty"`
+	// Expect is the bootstrap-expect by which the node's cluster was founded; 0 if
+	// the node was added to one.
+	Expect int `json:"bootstrap_expect"`
+	// Founding: this node founded the cluster and has not seen data on all its
+	// first members yet.
+	Founding bool `json:"founding,omitempty"`
+}
+
+// folder is the locked data folder of a running node. Safe for concurrent use.
+type folder struct {
+	dir   string
+	files disk.FS
+	lock  *flock.Flock
+
+	mu       sync.Mutex
+	identity identity
+}
+
+// openFolder makes, locks and reads the data folder of node id. Errors are for a
+// person: they name the folder and what is wrong with it.
+func openFolder(dir, id string) (*folder, error) {
+	if err := os.MkdirAll(filepath.Join(dir, raftDir), 0o750); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	f := &folder{dir: dir, files: disk.OS(dir), lock: flock.New(filepath.Join(dir, lockFile))}
+	locked, err := f.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s cannot be written: %w", dir, err)
+	}
+	if !locked {
+		return nil, fmt.Errorf("data folder %s is in use by another process", dir)
+	}
+	if err := f.read(id); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func (f *folder) close() error { return f.lock.Unlock() }
+
+// read loads the identity, or makes one where there is none yet.
+func (f *folder) read(id string) error {
+	path := filepath.Join(f.dir, identityFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := f.foreign(); err != nil {
+			return err
+		}
+		return f.change(func(i *identity) { i.Node = id })
+	}
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if err := json.Unmarshal(b, &f.identity); err != nil {
+		return fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	if f.identity.Node != id {
+		return &ConfigError{"id", id, fmt.Sprintf("the data folder %s belongs to node %q", f.dir, f.identity.Node)}
+	}
+	return nil
+}
+
+// foreign refuses a folder that has data but does not say whose.
+func (f *folder) foreign() error {
+	for _, dir := range []string{raftDir, "segments"} {
+		entries, err := os.ReadDir(filepath.Join(f.dir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("data folder: %w", err)
+		}
+		if len(entries) > 0 {
+			return fmt.Errorf("data folder %s holds data in %s but no %s: it is damaged, or not a data folder", f.dir, dir, identityFile)
+		}
+	}
+	return nil
+}
+
+// get is a copy of the identity.
+func (f *folder) get() identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.identity
+}
+
+// change changes the identity and makes it durable.
+func (f *folder) change(how func(*identity)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := f.identity
+	how(&next)
+	if next == f.identity {
+		return nil
+	}
+	if err := f.writeJSON(identityFile, next); err != nil {
+		return err
+	}
+	f.identity = next
+	return nil
+}
+
+// cluster is the cluster's id; zero if it is not known yet.
+func (f *folder) cluster() raftfsm.ClusterID {
+	var id raftfsm.ClusterID
+	_, _ = hex.Decode(id[:], []byte(f.get().Cluster))
+	return id
+}
+
+// join notes the cluster, or refuses one that the folder does not belong to.
+func (f *folder) join(id raftfsm.ClusterID) error {
+	text := hex.EncodeToString(id[:])
+	if known := f.get().Cluster; known != "" && known != text {
+		return fmt.Errorf("data folder %s belongs to cluster %s, its log to cluster %s", f.dir, known, text)
+	}
+	return f.change(func(i *identity) { i.Cluster = text })
+}
+
+// peers are the gossip addresses of an earlier life.
+func (f *folder) peers() ([]string, error) {
+	b, err := os.ReadFile(filepath.Join(f.dir, peersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	return out, json.Unmarshal(b, &out)
+}
+
+// savePeers replaces them.
+func (f *folder) savePeers(addresses []string) error { return f.writeJSON(peersFile, addresses) }
+
+func (f *folder) writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = disk.WriteFile(f.files, ".", name, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("data folder %s: write %s: %w", f.dir, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"chorale/membership"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	formationCheck = time.Second
+	askWait        = 2 * time.Second
+)
+
+// form returns nil when Raft may be started. On an empty folder that is not before
+// the node has founded a cluster, knows who has, or has found the cluster that it
+// is to be added to: an empty node that answers Raft under an id that voted before
+// could make that vote a second time.
+func (p *process) form(ctx context.Context) error {
+	for said := ""; ; {
+		changed := p.gossip.Changed()
+		d := membership.Decide(p.gossip.Self(), p.gossip.Members())
+		if d.Action == membership.Join {
+			d = p.mayJoin(ctx, d)
+		}
+		p.formation.Store(d.Why)
+		if d.Why != said {
+			p.log.Info("formation", "decision", d.Action, "why", d.Why)
+			said = d.Why
+		}
+		switch d.Action {
+		case membership.Refuse:
+			return fmt.Errorf("this node will not start: %s", d.Why)
+		case membership.Found:
+			return p.found(d.Servers)
+		case membership.Follow:
+			return p.folder.change(func(i *identity) { i.Expect = p.config.BootstrapExpect })
+		case membership.Resume, membership.Join:
+			return nil
+		}
+		timer := time.NewTimer(formationCheck)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// found writes the first configuration of a new cluster.
+func (p *process) found(servers []membership.Server) error {
+	err := p.folder.change(func(i *identity) { i.Expect, i.Founding = p.config.BootstrapExpect, true })
+	if err != nil {
+		return err
+	}
+	var c raft.Configuration
+	for _, s := range servers {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Raft)})
+	}
+	if err := p.engine.Bootstrap(c); err != nil {
+		return fmt.Errorf("found the cluster: %w", err)
+	}
+	p.hasData.Store(true)
+	return p.gossip.Update(p.meta())
+}
+
+// mayJoin asks a node of the cluster whether the empty node's id is a voter: then
+// its former life's disk is lost, and it must come back under another id.
+func (p *process) mayJoin(ctx context.Context, d membership.Decision) membership.Decision {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	for _, m := range p.gossip.Members() {
+		if !m.HasData {
+			continue
+		}
+		st, err := p.peers.Status(ctx, raft.ServerID(m.ID))
+		if err != nil {
+			continue
+		}
+		for _, s := range st.Members {
+			if s.NodeId == p.config.ID && s.Voter {
+				return membership.Decision{Action: membership.Refuse, Why: fmt.Sprintf("node %s counts %s as a voter, but this folder is empty: a node that lost its data comes back under a new id", m.ID, p.config.ID)}
+			}
+		}
+		return d
+	}
+	return membership.Decision{Action: membership.Wait, Why: "the folder is empty and bootstrap-expect is not given: looking for the cluster to be added to"}
+}
+
+// meta is what this node says of itself in gossip.
+func (p *process) meta() membership.Meta {
+	id := p.folder.get()
+	return membership.Meta{
+		Cluster:  p.folder.cluster(),
+		Expect:   p.config.BootstrapExpect,
+		HasData:  p.hasData.Load(),
+		Founding: p.hasData.Load() && id.Founding,
+		API:      p.addresses.API,
+		HTTP:     p.addresses.HTTP,
+		Raft:     p.addresses.Raft,
+	}
+}

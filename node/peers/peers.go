@@ -1,0 +1,192 @@
+// Package peers reaches other nodes over gRPC: it passes batches on to the leader
+// in one pipelined stream a node, fetches data files, and asks the leader what
+// only it knows.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"chorale/api"
+	"chorale/node/engine"
+	"chorale/node/server"
+	"chorale/segments"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Directory knows the API addresses of the other nodes. Safe for concurrent use.
+type Directory interface {
+	// API is the address of a node; false if it is not known.
+	API(id raft.ServerID) (address string, ok bool)
+	// Others are the nodes that may hold files, the likeliest first.
+	Others() []raft.ServerID
+}
+
+// dialBackoff keeps a returning node from being missed for long: gRPC's own would
+// wait up to two minutes.
+var dialBackoff = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: 2 * time.Second,
+}
+
+// dialKeepalive finds a node that vanished without a goodbye: its timeout is also
+// how long sent bytes may stay without acknowledgement.
+var dialKeepalive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}
+
+// Peers implements engine.Peers and server.Leader. Safe for concurrent use.
+type Peers struct {
+	directory Directory
+	log       hclog.Logger
+	life      context.Context
+	end       context.CancelFunc
+	receivers sync.WaitGroup
+
+	mu    sync.Mutex
+	peers map[raft.ServerID]*peer
+}
+
+// peer is the connection to one node.
+type peer struct {
+	id      raft.ServerID
+	address string
+	conn    *grpc.ClientConn
+	forward forwarder
+}
+
+// New returns peers without connections. Close ends them.
+func New(d Directory, log hclog.Logger) *Peers {
+	p := &Peers{directory: d, log: log, peers: make(map[raft.ServerID]*peer)}
+	p.life, p.end = context.WithCancel(context.Background())
+	return p
+}
+
+// Close ends all connections; what is still open is answered with ErrUnknown
+// before it returns.
+func (p *Peers) Close() {
+	p.end()
+	p.mu.Lock()
+	for id, peer := range p.peers {
+		peer.conn.Close()
+		delete(p.peers, id)
+	}
+	p.mu.Unlock()
+	p.receivers.Wait()
+}
+
+// to is the connection to a node, new if its address has changed.
+func (p *Peers) to(id raft.ServerID) (*peer, error) {
+	address, ok := p.directory.API(id)
+	if !ok {
+		return nil, fmt.Errorf("%w: the address of node %s is not known", engine.ErrUnavailable, id)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.life.Err() != nil {
+		return nil, fmt.Errorf("%w: shutting down", engine.ErrUnavailable)
+	}
+	if old := p.peers[id]; old != nil {
+		if old.address == address {
+			return old, nil
+		}
+		old.conn.Close()
+	}
+	options := append(api.DialOptions(), grpc.WithConnectParams(dialBackoff), grpc.WithKeepaliveParams(dialKeepalive),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: node %s at %s: %w", engine.ErrUnavailable, id, address, err)
+	}
+	n := &peer{id: id, address: address, conn: conn}
+	p.peers[id] = n
+	return n, nil
+}
+
+// passedOn marks a call so that the other node does not pass it on once more.
+func passedOn(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, server.ForwardedKey, "1")
+}
+
+// Status implements server.Leader.
+func (p *Peers) Status(ctx context.Context, leader raft.ServerID) (*api.GetStatusResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewStreamClient(n.conn).GetStatus(passedOn(ctx), &api.GetStatusRequest{})
+}
+
+// Producer implements server.Leader.
+func (p *Peers) Producer(ctx context.Context, leader raft.ServerID, q *api.GetProducerRequest) (*api.GetProducerResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewStreamClient(n.conn).GetProducer(passedOn(ctx), q)
+}
+
+// errNobody is returned when no other node is known.
+var errNobody = errors.New("no other node is known")
+
+// FetchFile implements engine.Peers: it asks one node after the other and, where
+// one breaks off, goes on with the next at the same place.
+func (p *Peers) FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error {
+	failed := errNobody
+	for _, id := range p.directory.Others() {
+		n, err := p.to(id)
+		if err == nil {
+			var written int64
+			written, err = fetch(ctx, n, h, offset, w)
+			offset += written
+		}
+		if err == nil {
+			return nil
+		}
+		if failed = fmt.Errorf("node %s: %w", id, err); ctx.Err() != nil {
+			break
+		}
+		if status.Code(err) != codes.NotFound {
+			p.log.Debug("a node did not give a file", "node", id, "error", err)
+		}
+	}
+	return fmt.Errorf("file %x: %w", h[:8], failed)
+}
+
+func fetch(ctx context.Context, n *peer, h segments.Hash, offset int64, w io.Writer) (written int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := api.NewPeerClient(n.conn).FetchFile(ctx, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset)})
+	if err != nil {
+		return 0, err
+	}
+	for size := uint64(0); ; {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) && uint64(offset+written) < size {
+			return written, io.ErrUnexpectedEOF
+		}
+		if errors.Is(err, io.EOF) {
+			return written, nil
+		}
+		if err != nil {
+			return written, err
+		}
+		size = r.Size
+		got, err := w.Write(r.Data)
+		written += int64(got)
+		if err != nil {
+			return written, err
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"chorale/node/engine"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// metrics are counted as calls happen; what the node is, is asked from the engine
+// at each scrape.
+type metrics struct {
+	registry      *prometheus.Registry
+	batches       *prometheus.CounterVec
+	batchBytes    prometheus.Counter
+	ack           prometheus.Histogram
+	messages      prometheus.Counter
+	recordBytes   prometheus.Counter
+	subscriptions prometheus.Gauge
+	panics        prometheus.Counter
+}
+
+const namespace = "chorale"
+
+func newMetrics(o Options) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+	}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		batches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "publish_batches_total",
+			Help: "Batches that clients and other nodes sent here, by what became of them: ok, invalid, unavailable, unknown.",
+		}, []string{"outcome"}),
+		batchBytes: counter("publish_bytes_total", "Encoded bytes of those batches."),
+		ack: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "publish_ack_seconds",
+			Help:    "From the arrival of a batch to its answer, for batches that were taken.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}),
+		messages:    counter("delivered_messages_total", "Messages sent to subscribers."),
+		recordBytes: counter("delivered_bytes_total", "Encoded bytes of those messages."),
+		subscriptions: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "subscriptions", Help: "Open subscriptions.",
+		}),
+		panics: counter("handler_panics_total", "Requests that met a bug of the node."),
+	}
+	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.subscriptions, m.panics,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		stateCollector{o})
+	return m
+}
+
+func (m *metrics) published(bytes int, took time.Duration, err error) {
+	outcome := "unknown"
+	switch {
+	case err == nil:
+		outcome = "ok"
+		m.ack.Observe(took.Seconds())
+	case errors.Is(err, engine.ErrInvalid):
+		outcome = "invalid"
+	case errors.Is(err, engine.ErrUnavailable):
+		outcome = "unavailable"
+	}
+	m.batches.WithLabelValues(outcome).Inc()
+	m.batchBytes.Add(float64(bytes))
+}
+
+func (m *metrics) delivered(count, bytes int) {
+	m.messages.Add(float64(count))
+	m.recordBytes.Add(float64(bytes))
+}
+
+// stateCollector asks the engine at each scrape.
+type stateCollector struct{ options Options }
+
+// stateMetric is one figure of the engine's status.
+type stateMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(engine.Status) float64
+}
+
+func gauge(name, help string, of func(engine.Status) float64) stateMetric {
+	return stateMetric{prometheus.NewDesc(namespace+"_"+name, help, nil, nil), prometheus.GaugeValue, of}
+}
+
+var stateMetrics = []stateMetric{
+	gauge("last_seq", "Newest message applied here.", func(s engine.Status) float64 { return float64(s.View.LastSeq) }),
+	gauge("oldest_seq", "Oldest message kept.", func(s engine.Status) float64 { return float64(s.Oldest) }),
+	gauge("topics", "Topics of the stream.", func(s engine.Status) float64 { return float64(s.Topics) }),
+	gauge("producers", "Idempotent producers remembered.", func(s engine.Status) float64 { return float64(s.View.Producers) }),
+	gauge("tip_floor_seq", "Oldest message in the tip.", func(s engine.Status) float64 { return float64(s.Tip.Floor) }),
+	gauge("tip_head_seq", "Newest message in the tip.", func(s engine.Status) float64 { return float64(s.Tip.Head) }),
+	gauge("tip_bytes", "Bytes of messages in the tip.", func(s engine.Status) float64 { return float64(s.Tip.Bytes) }),
+	gauge("tip_capacity_bytes", "Bytes that the tip has room for.", func(s engine.Status) float64 { return float64(s.Tip.Capacity) }),
+	gauge("tip_pool_blocks", "Index blocks of the pool.", func(s engine.Status) float64 { return float64(s.Tip.Blocks) }),
+	gauge("tip_pool_free_blocks", "Index blocks of the pool that are free.", func(s engine.Status) float64 { return float64(s.Tip.FreeBlocks) }),
+	gauge("history_files", "Files of the manifest.", func(s engine.Status) float64 { return float64(s.Files) }),
+	gauge("history_bytes", "Bytes of those files.", func(s engine.Status) float64 { return float64(s.FileBytes) }),
+	gauge("history_missing_files", "Files of the manifest that are not on this node.", func(s engine.Status) float64 { return float64(s.MissingFiles) }),
+	gauge("history_durable_seq", "Last message that lies in files of this node.", func(s engine.Status) float64 { return float64(s.DurableEnd) }),
+	gauge("history_mismatches", "Files built here that differed from the cluster's.", func(s engine.Status) float64 { return float64(s.Mismatches) }),
+	gauge("raft_leader", "1 if this node leads.", func(s engine.Status) float64 { return one(s.State == "leader") }),
+	gauge("raft_term", "Raft's term.", func(s engine.Status) float64 { return float64(s.Term) }),
+	gauge("raft_last_index", "Last entry of the log.", func(s engine.Status) float64 { return float64(s.Last) }),
+	gauge("raft_commit_index", "Last entry known to be committed.", func(s engine.Status) float64 { return float64(s.Commit) }),
+	gauge("raft_applied_index", "Last entry given to the state machine.", func(s engine.Status) float64 { return float64(s.Applied) }),
+}
+
+var readyDesc = prometheus.NewDesc(namespace+"_ready", "1 if this node serves.", nil, nil)
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Describe implements prometheus.Collector.
+func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- readyDesc
+	for _, m := range stateMetrics {
+		out <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c stateCollector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, one(c.options.NotReady() == ""))
+	s := c.options.Engine.Status()
+	for _, m := range stateMetrics {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.of(s))
+	}
+}

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"chorale/api"
+	"chorale/message"
+	"chorale/node/engine"
+	"chorale/raftfsm"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+)
+
+const (
+	defaultBatchBytes = 256 << 10
+	minBatchBytes     = 4 << 10
+	maxBatchBytes     = 4 << 20
+	// markEvery is how often a subscription that is given nothing else is told how
+	// far it has come.
+	markEvery = 500 * time.Millisecond
+	// leaderAnswer bounds a question to the leader.
+	leaderAnswer = 2 * time.Second
+)
+
+// Subscribe implements api.StreamServer.
+func (s *Server) Subscribe(q *api.SubscribeRequest, stream grpc.ServerStreamingServer[api.SubscribeResponse]) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	r, err := s.request(ctx, q)
+	if err != nil {
+		return s.failed(err)
+	}
+	sub, err := s.Engine.Subscribe(ctx, r)
+	if err != nil {
+		return s.failed(s.askBeyond(ctx, err))
+	}
+	defer sub.Close()
+	s.metrics.subscriptions.Inc()
+	defer s.metrics.subscriptions.Dec()
+	d := delivery{server: s, sub: sub, stream: stream, limit: batchBytes(q.MaxBatchBytes)}
+	if err := d.open(); err != nil {
+		return err
+	}
+	if err := d.run(ctx); err != nil && s.life.Err() != nil {
+		return s.unavailable("this node is shutting down")
+	} else if err != nil {
+		return s.failed(err)
+	}
+	return nil
+}
+
+func batchBytes(asked uint32) int {
+	if asked == 0 {
+		return defaultBatchBytes
+	}
+	return int(min(max(asked, minBatchBytes), maxBatchBytes))
+}
+
+func (s *Server) request(ctx context.Context, q *api.SubscribeRequest) (engine.SubscribeRequest, error) {
+	r := engine.SubscribeRequest{Filters: q.Filters, UntilTip: q.UntilTip}
+	switch start := q.Start.(type) {
+	case *api.SubscribeRequest_AfterSeq:
+		r.After = start.AfterSeq
+	case *api.SubscribeRequest_FromTime:
+		r.FromTime = max(start.FromTime, 1)
+	case *api.SubscribeRequest_FromTip:
+		r.FromTip = start.FromTip
+	}
+	if q.ClusterId != "" {
+		id, err := hex.DecodeString(q.ClusterId)
+		if err != nil || len(id) != len(r.Cluster) {
+			return r, fmt.Errorf("%w: cluster id %q: want 32 hexadecimal digits", engine.ErrInvalid, q.ClusterId)
+		}
+		r.Cluster = raftfsm.ClusterID(id)
+	}
+	if q.UntilTip {
+		r.Until = s.leaderEnd(ctx)
+	}
+	return r, nil
+}
+
+// leaderEnd is the end of the stream as the leader knows it, so that until_tip on
+// a follower does not miss what was acknowledged a moment ago. 0 if this node
+// leads or no leader answers; then this node's own end has to do, and Opened tells
+// the client which it is.
+func (s *Server) leaderEnd(ctx context.Context) uint64 {
+	leader, local := s.Engine.Leader()
+	if local || leader == "" {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaderAnswer)
+	defer cancel()
+	st, err := s.Leader.Status(ctx, leader)
+	if err != nil {
+		s.Log.Debug("the leader did not tell its end", "leader", leader, "error", err)
+	}
+	return st.GetLastSeq()
+}
+
+// askBeyond makes of "has not arrived here" what the leader says: beyond the end
+// of the stream, or just not here yet.
+func (s *Server) askBeyond(ctx context.Context, err error) error {
+	var beyond *engine.BeyondEndError
+	if !errors.As(err, &beyond) || beyond.Final {
+		return err
+	}
+	if end := s.leaderEnd(ctx); end > 0 && end < beyond.After {
+		return &engine.BeyondEndError{After: beyond.After, End: end, Final: true}
+	}
+	return err
+}
+
+// delivery sends what a subscription finds.
+type delivery struct {
+	server *Server
+	sub    *engine.Subscription
+	stream grpc.ServerStream
+	limit  int
+	named  idSet
+	marked time.Time // when the client was last told a position
+	told   uint64    // that position
+}
+
+func (d *delivery) open() error {
+	frame := &api.Frame{
+		Opened: &api.Opened{
+			ClusterId: fmt.Sprintf("%x", d.server.Engine.Cluster()),
+			NodeId:    string(d.server.Engine.ID()),
+			Filters:   d.sub.Filters,
+			AfterSeq:  d.sub.After,
+			UntilSeq:  d.sub.Until,
+			OldestSeq: d.sub.Oldest,
+		},
+		TipSeq: d.server.Engine.End(),
+	}
+	d.marked, d.told = time.Now(), d.sub.After
+	return d.stream.SendMsg(frame)
+}
+
+// run delivers until the subscription ends (nil), ctx ends or an error.
+func (d *delivery) run(ctx context.Context) error {
+	for {
+		if err := d.await(ctx); err != nil {
+			return err
+		}
+		buffer := api.Buffers.Get(d.limit)
+		records, p, err := d.sub.Next(ctx, (*buffer)[:0], d.limit)
+		*buffer = records
+		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
+		sendErr := d.deliver(frame, p.Count, err != nil)
+		frame.Release()
+		switch {
+		case sendErr != nil:
+			return sendErr
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// await returns when there is something to read; meanwhile it tells the position
+// from time to time.
+func (d *delivery) await(ctx context.Context) error {
+	for {
+		wait, cancel := context.WithTimeout(ctx, markEvery)
+		err := d.sub.Wait(wait)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := d.mark(); err != nil {
+			return err
+		}
+	}
+}
+
+// mark sends a position without records.
+func (d *delivery) mark() error {
+	d.marked, d.told = time.Now(), d.sub.Position()
+	return d.stream.SendMsg(&api.Frame{ScannedSeq: d.told, TipSeq: d.server.Engine.End()})
+}
+
+// deliver sends a frame with records, or one without if it is time for a mark.
+func (d *delivery) deliver(frame *api.Frame, count int, last bool) error {
+	if count == 0 {
+		if time.Since(d.marked) < markEvery && !(last && frame.ScannedSeq > d.told) {
+			return nil
+		}
+		return d.mark()
+	}
+	for rest := frame.RecordBytes(); len(rest) > 0; {
+		r, tail, err := message.Split(rest)
+		if err != nil {
+			panic(fmt.Sprintf("a subscription delivered bytes that are no records: %v", err))
+		}
+		if id := r.Topic(); d.named.add(id) {
+			frame.Topics = append(frame.Topics, &api.TopicName{Id: id, Name: d.server.Engine.TopicName(id)})
+		}
+		rest = tail
+	}
+	d.marked, d.told = time.Now(), frame.ScannedSeq
+	d.server.metrics.delivered(count, len(frame.RecordBytes()))
+	return d.stream.SendMsg(frame)
+}
+
+// idSet is a set of topic ids: a bit each, in pages that exist where ids are.
+type idSet struct{ pages []*[idPageWords]uint64 }
+
+const idPageWords = 512 // 32,768 ids, 4 KiB
+
+// add reports whether the id is new.
+func (s *idSet) add(id uint32) bool {
+	page, bit := int(id/(64*idPageWords)), id%(64*idPageWords)
+	for len(s.pages) <= page {
+		s.pages = append(s.pages, nil)
+	}
+	if s.pages[page] == nil {
+		s.pages[page] = new([idPageWords]uint64)
+	}
+	word, mask := &s.pages[page][bit/64], uint64(1)<<(bit%64)
+	fresh := *word&mask == 0
+	*word |= mask
+	return fresh
+}
