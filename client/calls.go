@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client/nodes"
 )
 
 // ask makes a call on one node after the other until one answers, each at most
 // once.
-func (c *Client) ask(ctx context.Context, call func(ctx context.Context, n *node) error) error {
+func (c *Client) ask(ctx context.Context, call func(ctx context.Context, n *nodes.Node) error) error {
 	var last error
-	for range c.nodes.list {
-		n, err := c.nodes.next(ctx)
+	for range c.nodes.All() {
+		n, err := c.nodes.Next(ctx)
 		if err != nil {
 			return err
 		}
@@ -28,19 +29,19 @@ func (c *Client) ask(ctx context.Context, call func(ctx context.Context, n *node
 	return last
 }
 
-func (c *Client) askOne(ctx context.Context, n *node, call func(ctx context.Context, n *node) error) (err error, retry bool) {
+func (c *Client) askOne(ctx context.Context, n *nodes.Node, call func(ctx context.Context, n *nodes.Node) error) (err error, retry bool) {
 	one, cancel := context.WithTimeout(ctx, c.stall)
 	defer cancel()
 	if err = call(one, n); err == nil {
-		c.nodes.worked(n)
+		c.nodes.Worked(n)
 		return nil, false
 	}
 	if ctx.Err() != nil {
 		return ctx.Err(), false
 	}
-	err, retry = callError(n.address, err)
+	err, retry = callError(n.Address, err)
 	if retry {
-		c.nodes.failed(n)
+		c.nodes.Failed(n)
 	}
 	return err, retry
 }
@@ -48,8 +49,8 @@ func (c *Client) askOne(ctx context.Context, n *node, call func(ctx context.Cont
 // Addresses lists the nodes that the client was given.
 func (c *Client) Addresses() []string {
 	var out []string
-	for _, n := range c.nodes.list {
-		out = append(out, n.address)
+	for _, n := range c.nodes.All() {
+		out = append(out, n.Address)
 	}
 	return out
 }
@@ -57,27 +58,27 @@ func (c *Client) Addresses() []string {
 // Status asks a node what it knows of itself and of its cluster: the one at this
 // address, which must be one of Addresses, or any if it is empty.
 func (c *Client) Status(ctx context.Context, address string) (out *api.GetStatusResponse, err error) {
-	call := func(ctx context.Context, n *node) error {
-		out, err = n.stream.GetStatus(ctx, &api.GetStatusRequest{})
+	call := func(ctx context.Context, n *nodes.Node) error {
+		out, err = n.Stream.GetStatus(ctx, &api.GetStatusRequest{})
 		return err
 	}
 	if address == "" {
 		err = c.ask(ctx, call)
 		return out, err
 	}
-	i := slices.IndexFunc(c.nodes.list, func(n *node) bool { return n.address == address })
+	i := slices.IndexFunc(c.nodes.All(), func(n *nodes.Node) bool { return n.Address == address })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s is not an address of this client", ErrInvalid, address)
 	}
-	err, _ = c.askOne(ctx, c.nodes.list[i], call)
+	err, _ = c.askOne(ctx, c.nodes.All()[i], call)
 	return out, err
 }
 
 // LastNumber is the last number that the cluster has of a producer; 0 if it does
 // not know it.
 func (c *Client) LastNumber(ctx context.Context, producer ProducerID) (last uint64, err error) {
-	err = c.ask(ctx, func(ctx context.Context, n *node) error {
-		r, err := n.stream.GetProducer(ctx, &api.GetProducerRequest{ProducerId: producer[:]})
+	err = c.ask(ctx, func(ctx context.Context, n *nodes.Node) error {
+		r, err := n.Stream.GetProducer(ctx, &api.GetProducerRequest{ProducerId: producer[:]})
 		last = r.GetLastNumber()
 		return err
 	})
@@ -93,7 +94,7 @@ func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.T
 		// The first page decides whether a node can answer at all; after it, no other
 		// can go on: it might know more or less.
 		var l listing
-		if err := c.ask(ctx, func(_ context.Context, n *node) error {
+		if err := c.ask(ctx, func(_ context.Context, n *nodes.Node) error {
 			l = listing{stall: c.stall, node: n}
 			return l.open(ctx, filters)
 		}); err != nil {
@@ -108,7 +109,7 @@ func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.T
 				}
 			}
 			if err := l.next(); err != nil {
-				err, _ = callError(l.node.address, err)
+				err, _ = callError(l.node.Address, err)
 				yield(nil, err)
 				return
 			}
@@ -119,7 +120,7 @@ func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.T
 // listing is the pages of one ListTopics call, each of which is due within stall.
 type listing struct {
 	stall  time.Duration
-	node   *node
+	node   *nodes.Node
 	stream api.Stream_ListTopicsClient
 	cancel context.CancelFunc
 	page   *api.ListTopicsResponse // nil at the end
@@ -127,7 +128,7 @@ type listing struct {
 
 func (l *listing) open(ctx context.Context, filters []string) (err error) {
 	ctx, l.cancel = context.WithCancel(ctx)
-	if l.stream, err = l.node.stream.ListTopics(ctx, &api.ListTopicsRequest{Filters: filters}); err != nil {
+	if l.stream, err = l.node.Stream.ListTopics(ctx, &api.ListTopicsRequest{Filters: filters}); err != nil {
 		return err
 	}
 	return l.next()

@@ -6,8 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"chorale/client/nodes"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 const defaultStallAfter = 10 * time.Second
@@ -31,7 +34,7 @@ type Options struct {
 // Client reaches a cluster through the addresses of some or all of its nodes.
 // Safe for concurrent use.
 type Client struct {
-	nodes *nodes
+	nodes *nodes.Set
 	stall time.Duration
 
 	ctx    context.Context // ends with Close
@@ -46,9 +49,17 @@ type Client struct {
 // resolves). It connects when there is something to do; a node that is down is not
 // an error here. Close the client when it is no longer needed.
 func Dial(addresses []string, o Options) (*Client, error) {
-	set, err := dialNodes(addresses, o)
+	transport := o.Credentials
+	if transport == nil {
+		transport = insecure.NewCredentials()
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
+	if o.Token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(o.Token))
+	}
+	set, err := nodes.Dial(addresses, append(options, o.DialOptions...)...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	c := &Client{nodes: set, stall: o.StallAfter}
 	if c.stall <= 0 {
@@ -66,7 +77,7 @@ func (c *Client) Close() error {
 	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
-	return c.nodes.close()
+	return c.nodes.Close()
 }
 
 // start runs a goroutine that Close waits for.

@@ -49,6 +49,7 @@ type ConditionError struct {
 	LastSeq uint64
 }
 
+// Error says what the topic's last seq is.
 func (e *ConditionError) Error() string {
 	return fmt.Sprintf("condition failed: the last seq of the topic of message %d of the unit is %d", e.Index, e.LastSeq)
 }
@@ -70,6 +71,7 @@ type ViolationError struct {
 	Err error
 }
 
+// Error says which node broke what promise, and where.
 func (e *ViolationError) Error() string {
 	return fmt.Sprintf("violation by node %s behind seq %d: %s", e.Node, e.Position.Seq, e.Reason)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client/nodes"
 
 	"google.golang.org/grpc"
 )
@@ -48,7 +49,7 @@ type fed struct {
 
 // source is one stream from one node.
 type source struct {
-	node   *node
+	node   *nodes.Node
 	stream grpc.ServerStreamingClient[api.SubscribeResponse]
 	opened *api.Opened
 	cancel context.CancelCauseFunc
@@ -84,7 +85,7 @@ func (f *feed) complete() bool { return f.bounded && f.scanned >= f.until }
 // relay passes frames on until the stream ends or the subscription is complete.
 func (f *feed) relay(s *source) error {
 	for !f.complete() {
-		out := fed{node: s.node.address, cut: f.resumed}
+		out := fed{node: s.node.Address, cut: f.resumed}
 		s.dog.Reset(f.client.stall)
 		err := s.stream.RecvMsg(&out.frame)
 		s.dog.Stop()
@@ -123,9 +124,9 @@ func (s *source) cause(err error) error {
 }
 
 // note remembers a failure for whoever asks why nothing comes.
-func (f *feed) note(n *node, err error) {
-	f.client.nodes.failed(n)
-	err = fmt.Errorf("node %s: %w", n.address, err)
+func (f *feed) note(n *nodes.Node, err error) {
+	f.client.nodes.Failed(n)
+	err = fmt.Errorf("node %s: %w", n.Address, err)
 	f.trouble.Store(&err)
 }
 
@@ -144,13 +145,13 @@ func (f *feed) resume() {
 func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error) {
 	begin := time.Now()
 	for tries := 1; ; tries++ {
-		n, err := f.client.nodes.next(ctx)
+		n, err := f.client.nodes.Next(ctx)
 		if err != nil {
 			return nil, f.explain(err)
 		}
 		s, err := f.try(ctx, n)
 		if err == nil {
-			f.client.nodes.worked(n)
+			f.client.nodes.Worked(n)
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -159,8 +160,8 @@ func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error
 		if violation := new(ViolationError); errors.As(err, &violation) || errors.Is(err, ErrOtherCluster) {
 			return nil, err
 		}
-		wrapped, retry := callError(n.address, err)
-		patient := tries < len(f.client.nodes.list) || time.Since(begin) < patience
+		wrapped, retry := callError(n.Address, err)
+		patient := tries < len(f.client.nodes.All()) || time.Since(begin) < patience
 		if !retry || errors.Is(wrapped, ErrOutOfRange) && !patient {
 			return nil, wrapped
 		}
@@ -169,7 +170,7 @@ func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error
 }
 
 // try opens the stream on one node and takes its first response.
-func (f *feed) try(ctx context.Context, n *node) (_ *source, err error) {
+func (f *feed) try(ctx context.Context, n *nodes.Node) (_ *source, err error) {
 	whole, cancel := context.WithCancelCause(f.ctx)
 	s := &source{node: n, cancel: cancel, dog: time.AfterFunc(f.client.stall, func() { cancel(errStalled) })}
 	unhook := context.AfterFunc(ctx, func() { cancel(ctx.Err()) })
@@ -181,7 +182,7 @@ func (f *feed) try(ctx context.Context, n *node) (_ *source, err error) {
 			s.close()
 		}
 	}()
-	if s.stream, err = n.stream.Subscribe(whole, f.request); err != nil {
+	if s.stream, err = n.Stream.Subscribe(whole, f.request); err != nil {
 		return nil, err
 	}
 	var first api.Frame
@@ -191,24 +192,24 @@ func (f *feed) try(ctx context.Context, n *node) (_ *source, err error) {
 	defer first.Release()
 	s.dog.Stop()
 	if s.opened = first.Opened; s.opened == nil {
-		return nil, fmt.Errorf("%w: the first response does not open the subscription", errUnanswerable)
+		return nil, errors.New("the first response does not open the subscription")
 	}
 	return s, f.check(n, s.opened)
 }
 
 // check holds the opening of a stream against the request.
-func (f *feed) check(n *node, o *api.Opened) error {
+func (f *feed) check(n *nodes.Node, o *api.Opened) error {
 	at := Position{Cluster: f.cluster, Seq: f.scanned, Filters: f.filters}
 	if known := f.request.ClusterId; known != "" && o.ClusterId != known {
-		return fmt.Errorf("%w: node %s belongs to %q, the subscription to %q", ErrOtherCluster, n.address, o.ClusterId, known)
+		return fmt.Errorf("%w: node %s belongs to %q, the subscription to %q", ErrOtherCluster, n.Address, o.ClusterId, known)
 	}
 	if start, ok := f.request.Start.(*api.SubscribeRequest_AfterSeq); ok && o.AfterSeq != start.AfterSeq {
 		at.Seq = start.AfterSeq
-		return &ViolationError{Node: n.address, Position: at,
+		return &ViolationError{Node: n.Address, Position: at,
 			Reason: fmt.Sprintf("it starts behind %d, %d was asked for", o.AfterSeq, start.AfterSeq)}
 	}
 	if !slices.Equal(o.Filters, f.filters) {
-		return &ViolationError{Node: n.address, Position: at,
+		return &ViolationError{Node: n.Address, Position: at,
 			Reason: fmt.Sprintf("it understood the filters as %q, they are %q", o.Filters, f.filters)}
 	}
 	return nil

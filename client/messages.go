@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"chorale/api"
+	"chorale/client/verify"
 	"chorale/message"
 )
 
@@ -14,7 +15,7 @@ type Batch struct {
 	frame   api.Frame
 	records []byte
 	count   int
-	topics  topics
+	topics  verify.Topics
 	scanned uint64
 }
 
@@ -26,7 +27,7 @@ func (b *Batch) Len() int { return b.count }
 func (b *Batch) Records() []byte { return b.records }
 
 // Topic is the name of a record's topic. It stays valid after Release.
-func (b *Batch) Topic(id uint32) string { return b.topics.get(id).name }
+func (b *Batch) Topic(id uint32) string { return b.topics.Name(id) }
 
 // ScannedSeq is the seq of the position behind the batch.
 func (b *Batch) ScannedSeq() uint64 { return b.scanned }

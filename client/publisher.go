@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"chorale/client/batch"
 	"chorale/message"
 	"chorale/topic"
 
@@ -16,7 +17,6 @@ import (
 )
 
 const (
-	batchBytes        = 256 << 10
 	batchesInFlight   = 8
 	maxMessages       = 16_384
 	defaultBytes      = 32 << 20
@@ -60,10 +60,10 @@ type Publisher struct {
 	mu sync.Mutex
 	// queue holds the batches that are not decided, in the order of their numbers:
 	// queue[:sent] are on the wire. open takes units and is not in the queue yet.
-	queue []*batch
+	queue []*batch.Batch
 	sent  int
-	open  *batch
-	spare []*batch
+	open  *batch.Batch
+	spare []*batch.Batch
 	// Units, since the publisher was made: resolved <= accepted.
 	accepted, resolved uint64
 	waiting            []flush
@@ -102,7 +102,7 @@ func (c *Client) Publisher(o PublisherOptions) (*Publisher, error) {
 		client: c, options: o, producer: o.Producer,
 		messages: semaphore.NewWeighted(int64(o.MaxMessages)), bytes: semaphore.NewWeighted(o.MaxBytes),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		open: &batch{first: max(o.FirstNumber, 1)},
+		open: &batch.Batch{First: max(o.FirstNumber, 1)},
 	}
 	p.payloadLimit.Store(message.MaxPayloadBytes)
 	if p.producer == (ProducerID{}) {
@@ -128,7 +128,7 @@ func randomProducer() (id ProducerID) {
 func (p *Publisher) Publish(ctx context.Context, m Message) *Result {
 	r := new(Result)
 	entry := [1]message.Entry{m.entry()}
-	if err := p.accept(ctx, r, entry[:]); err != nil {
+	if err := p.accept(ctx, (*future)(r), entry[:]); err != nil {
 		r.resolve(Ack{}, err)
 	}
 	return r
@@ -153,7 +153,7 @@ func (p *Publisher) PublishAtomic(ctx context.Context, unit ...Message) *Result 
 	for i, m := range unit {
 		entries[i] = m.entry()
 	}
-	if err := p.accept(ctx, r, entries); err != nil {
+	if err := p.accept(ctx, (*future)(r), entries); err != nil {
 		r.resolve(Ack{}, err)
 	}
 	return r
@@ -164,12 +164,12 @@ func (m Message) entry() message.Entry {
 }
 
 // accept makes the entries a unit of the open batch.
-func (p *Publisher) accept(ctx context.Context, to resolver, entries []message.Entry) error {
+func (p *Publisher) accept(ctx context.Context, to batch.Resolver, entries []message.Entry) error {
 	size, err := p.check(entries)
 	if err != nil {
 		return err
 	}
-	u := unit{to, len(entries), size}
+	u := batch.Unit{To: to, Messages: len(entries), Bytes: size}
 	if err := p.occupy(ctx, u); err != nil {
 		return err
 	}
@@ -179,13 +179,13 @@ func (p *Publisher) accept(ctx context.Context, to resolver, entries []message.E
 		p.vacate(u)
 		return err
 	}
-	if n := p.open.builder.Count(); n > 0 &&
-		(p.open.builder.Bytes()+size > batchBytes || n+len(entries) > message.MaxBatchMessages) {
+	if len(p.open.Units) > 0 && !p.open.Fits(len(entries), size) {
 		p.closeOpen()
 	}
-	p.open.add(u, entries)
+	p.open.Add(u, entries)
 	p.accepted++
-	if len(p.open.units) == 1 {
+	if len(p.open.Units) == 1 {
+		p.open.Since = time.Now()
 		if len(p.queue) == 0 {
 			p.giveUp.Reset(p.options.GiveUpAfter)
 		}
@@ -195,7 +195,7 @@ func (p *Publisher) accept(ctx context.Context, to resolver, entries []message.E
 }
 
 // occupy takes a unit's share of the bounds, as soon as it is free.
-func (p *Publisher) occupy(ctx context.Context, u unit) error {
+func (p *Publisher) occupy(ctx context.Context, u batch.Unit) error {
 	messages, bytes := p.share(u)
 	if err := p.messages.Acquire(ctx, messages); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (p *Publisher) occupy(ctx context.Context, u unit) error {
 }
 
 // vacate gives the share of units back.
-func (p *Publisher) vacate(units ...unit) {
+func (p *Publisher) vacate(units ...batch.Unit) {
 	var messages, bytes int64
 	for _, u := range units {
 		m, b := p.share(u)
@@ -219,8 +219,8 @@ func (p *Publisher) vacate(units ...unit) {
 }
 
 // share is what a unit takes of the bounds: one that is larger takes all.
-func (p *Publisher) share(u unit) (messages, bytes int64) {
-	return int64(min(u.messages, p.options.MaxMessages)), min(int64(u.bytes), p.options.MaxBytes)
+func (p *Publisher) share(u batch.Unit) (messages, bytes int64) {
+	return int64(min(u.Messages, p.options.MaxMessages)), min(int64(u.Bytes), p.options.MaxBytes)
 }
 
 // check holds a unit against every rule that a node will hold it against, and

@@ -3,6 +3,9 @@ package client
 import (
 	"context"
 	"sync"
+
+	"chorale/api"
+	"chorale/client/batch"
 )
 
 // Result is the outcome of a publish, once it is there. Safe for concurrent use.
@@ -14,8 +17,8 @@ type Result struct {
 	err      error
 }
 
-// closed is the Done of every result that was resolved before anyone asked.
-var closed = func() chan struct{} {
+// settled is the Done of every result that was resolved before anyone asked.
+var settled = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -27,7 +30,7 @@ func (r *Result) Done() <-chan struct{} {
 	defer r.mu.Unlock()
 	if r.done == nil {
 		if r.resolved {
-			return closed
+			return settled
 		}
 		r.done = make(chan struct{})
 	}
@@ -39,8 +42,14 @@ func (r *Result) Done() <-chan struct{} {
 // *ConditionError, ErrInvalid, ErrUncertain, ErrUnpublished, and, if the message
 // never entered the publisher, ErrClosed or the error of Publish's context.
 func (r *Result) Wait(ctx context.Context) (Ack, error) {
+	done := r.Done()
 	select {
-	case <-r.Done():
+	case <-done:
+		return r.ack, r.err
+	default:
+	}
+	select {
+	case <-done:
 		return r.ack, r.err
 	case <-ctx.Done():
 		return Ack{}, ctx.Err()
@@ -59,10 +68,26 @@ func (r *Result) resolve(a Ack, err error) {
 	}
 }
 
-// resolver is told the outcome of a unit, once.
-type resolver interface{ resolve(Ack, error) }
+// future and callback are the two ways in which a caller learns an outcome.
+type (
+	future   Result
+	callback func(Ack, error)
+)
 
-// callback is the other form of a resolver.
-type callback func(Ack, error)
+// Resolve implements batch.Resolver.
+func (f *future) Resolve(o batch.Outcome, err error) { (*Result)(f).resolve(ackOf(o, err)) }
 
-func (f callback) resolve(a Ack, err error) { f(a, err) }
+// Resolve implements batch.Resolver.
+func (f callback) Resolve(o batch.Outcome, err error) { f(ackOf(o, err)) }
+
+func ackOf(o batch.Outcome, err error) (Ack, error) {
+	switch {
+	case err != nil:
+		return Ack{}, err
+	case o.Kind == api.Outcome_CONDITION_FAILED:
+		return Ack{}, &ConditionError{Index: o.Index, LastSeq: o.Seq}
+	case o.Kind == api.Outcome_DUPLICATE_FORGOTTEN:
+		return Ack{Duplicate: true, Forgotten: true}, nil
+	}
+	return Ack{Seq: o.Seq, Duplicate: o.Kind == api.Outcome_DUPLICATE}, nil
+}

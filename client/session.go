@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client/batch"
+	"chorale/client/nodes"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,7 +25,7 @@ var errStalled = errors.New("no answer in time")
 func (p *Publisher) run() {
 	defer close(p.ended)
 	for p.pending() {
-		n, err := p.client.nodes.next(p.ctx)
+		n, err := p.client.nodes.Next(p.ctx)
 		if err != nil {
 			break
 		}
@@ -39,7 +41,7 @@ func (p *Publisher) run() {
 func (p *Publisher) pending() bool {
 	for {
 		p.mu.Lock()
-		any := len(p.queue)+len(p.open.units) > 0
+		any := len(p.queue)+len(p.open.Units) > 0
 		p.mu.Unlock()
 		if p.ctx.Err() != nil || any {
 			return p.ctx.Err() == nil
@@ -54,7 +56,7 @@ func (p *Publisher) pending() bool {
 // session sends batches to a node, several ahead of the answers, until one of the
 // two directions fails. It then takes everything undecided back into the queue,
 // from where the next session sends it again, in order and under the same numbers.
-func (p *Publisher) session(n *node) error {
+func (p *Publisher) session(n *nodes.Node) error {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	defer cancel(nil)
 	p.mu.Lock()
@@ -62,7 +64,7 @@ func (p *Publisher) session(n *node) error {
 	p.stall.Stop()
 	p.mu.Unlock()
 
-	s, err := n.stream.Publish(ctx)
+	s, err := n.Stream.Publish(ctx)
 	if err == nil {
 		received := make(chan error, 1)
 		p.client.running.Go(func() {
@@ -95,10 +97,10 @@ func (p *Publisher) send(ctx context.Context, s publishStream) error {
 				return ctx.Err()
 			}
 		}
-		b.encode(p.producer)
-		b.frame.ID = id
+		b.Encode(p.producer)
+		b.Frame.ID = id
 		id++
-		if err := s.SendMsg(&b.frame); err != nil {
+		if err := s.SendMsg(&b.Frame); err != nil {
 			return err
 		}
 	}
@@ -107,14 +109,14 @@ func (p *Publisher) send(ctx context.Context, s publishStream) error {
 // take is the next batch to be sent, or nil. The open batch is closed here, and
 // not earlier unless it is full: so it holds what came while the batches before it
 // were on their way, and a lone message does not wait for company.
-func (p *Publisher) take() *batch {
+func (p *Publisher) take() *batch.Batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sent == batchesInFlight {
 		return nil
 	}
 	if p.sent == len(p.queue) {
-		if len(p.open.units) == 0 {
+		if len(p.open.Units) == 0 {
 			return nil
 		}
 		p.closeOpen()
@@ -128,17 +130,17 @@ func (p *Publisher) take() *batch {
 
 // closeOpen moves the open batch to the queue. The lock is held.
 func (p *Publisher) closeOpen() {
-	next := &batch{}
+	next := &batch.Batch{}
 	if n := len(p.spare); n > 0 {
 		next, p.spare = p.spare[n-1], p.spare[:n-1]
 	}
-	next.first = p.open.first + uint64(len(p.open.units))
+	next.First = p.open.Next()
 	p.queue = append(p.queue, p.open)
 	p.open = next
 }
 
 // receive takes answers until one of them, or the stream, ends the session.
-func (p *Publisher) receive(n *node, s publishStream) error {
+func (p *Publisher) receive(n *nodes.Node, s publishStream) error {
 	for expected := uint64(1); ; expected++ {
 		r, err := s.Recv()
 		if err != nil {
@@ -147,22 +149,22 @@ func (p *Publisher) receive(n *node, s publishStream) error {
 		p.mu.Lock()
 		if p.sent == 0 || r.Id != expected {
 			p.mu.Unlock()
-			return fmt.Errorf("%w: answer to batch %d, expected %d", errUnanswerable, r.Id, expected)
+			return fmt.Errorf("%w: answer to batch %d, expected %d", batch.ErrUnanswerable, r.Id, expected)
 		}
 		b := p.queue[0]
 		p.mu.Unlock()
-		if err := b.decided(r); err != nil {
+		if err := b.Decided(r); err != nil {
 			return err
 		}
-		p.retire(b, func() { b.resolve(r) })
+		p.retire(b, func() { b.Resolve(r) })
 		if expected == 1 {
-			p.client.nodes.worked(n)
+			p.client.nodes.Worked(n)
 		}
 	}
 }
 
 // retire takes the oldest batch out of the queue and resolves its units.
-func (p *Publisher) retire(b *batch, resolve func()) {
+func (p *Publisher) retire(b *batch.Batch, resolve func()) {
 	p.mu.Lock()
 	if p.queue[0] != b {
 		panic("client: a batch was decided that is not the oldest")
@@ -175,14 +177,14 @@ func (p *Publisher) retire(b *batch, resolve func()) {
 	p.rearm()
 	p.mu.Unlock()
 
-	p.vacate(b.units...)
+	p.vacate(b.Units...)
 	resolve()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle(len(b.units))
+	p.settle(len(b.Units))
 	if len(p.spare) < batchesInFlight {
-		b.reset()
+		b.Reset()
 		p.spare = append(p.spare, b)
 	}
 	p.notify()
@@ -196,16 +198,16 @@ func (p *Publisher) rearm() {
 	}
 	p.giveUp.Stop()
 	if oldest := p.oldest(); oldest != nil {
-		p.giveUp.Reset(time.Until(oldest.since.Add(p.options.GiveUpAfter)))
+		p.giveUp.Reset(time.Until(oldest.Since.Add(p.options.GiveUpAfter)))
 	}
 }
 
 // oldest is the batch with the oldest unit, nil without any. The lock is held.
-func (p *Publisher) oldest() *batch {
+func (p *Publisher) oldest() *batch.Batch {
 	if len(p.queue) > 0 {
 		return p.queue[0]
 	}
-	if len(p.open.units) > 0 {
+	if len(p.open.Units) > 0 {
 		return p.open
 	}
 	return nil
@@ -234,40 +236,31 @@ func (p *Publisher) rewind(err error) {
 	defer p.mu.Unlock()
 	p.stall.Stop()
 	from := 0
-	if storesNothing(err) {
+	if batch.StoresNothing(err) {
 		from = 1
 	}
 	for i := from; i < p.sent; i++ {
-		p.queue[i].uncertain = true
+		p.queue[i].Uncertain = true
 	}
 	p.sent = 0
 }
 
-// storesNothing reports whether the answer to a batch rules out that this try
-// stored it.
-func storesNothing(err error) bool {
-	var gap gapError
-	var r refusal
-	return errors.Is(err, errUnknownProducer) || errors.As(err, &gap) ||
-		errors.As(err, &r) && (r.kind == api.PublishError_INVALID || r.kind == api.PublishError_UNAVAILABLE)
-}
-
 // learn draws the conclusion from how a session ended.
-func (p *Publisher) learn(n *node, err error) {
-	var r refusal
-	if errors.As(err, &r) && r.kind == api.PublishError_INVALID {
+func (p *Publisher) learn(n *nodes.Node, err error) {
+	var r batch.Refusal
+	if errors.As(err, &r) && r.Kind == api.PublishError_INVALID {
 		p.refused(r) // the node is in order
 		return
 	}
-	p.client.nodes.failed(n)
-	var gap gapError
+	p.client.nodes.Failed(n)
+	var gap batch.GapError
 	switch {
-	case errors.Is(err, errUnknownProducer):
+	case errors.Is(err, batch.ErrUnknownProducer):
 		p.unknown()
 	case errors.As(err, &gap):
 		p.gap(gap)
 	case status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied:
-		wrapped, _ := callError(n.address, err)
+		wrapped, _ := callError(n.Address, err)
 		p.fail(wrapped)
 	}
 }

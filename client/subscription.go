@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client/verify"
 	"chorale/message"
 	"chorale/topic"
 )
@@ -60,7 +61,7 @@ type Subscription struct {
 	filters  []string
 	feed     *feed
 	cancel   context.CancelFunc
-	verifier verifier
+	verifier *verify.Verifier
 	position atomic.Uint64
 	tip      atomic.Uint64
 	current  *Batch // what Next is walking
@@ -87,7 +88,7 @@ func (c *Client) Subscribe(ctx context.Context, o SubscribeOptions) (*Subscripti
 	first := source.opened
 	f.cluster, f.scanned, f.until, f.bounded = first.ClusterId, first.AfterSeq, first.UntilSeq, o.UntilTip
 	s := &Subscription{cluster: first.ClusterId, filters: f.filters, feed: f, cancel: cancel}
-	s.verifier = verifier{filters: filters, after: first.AfterSeq, scanned: first.AfterSeq, until: first.UntilSeq, bounded: o.UntilTip}
+	s.verifier = verify.New(filters, first.AfterSeq, o.UntilTip, first.UntilSeq)
 	s.position.Store(first.AfterSeq)
 	if err := c.start(func() { f.run(source) }); err != nil {
 		source.close()
@@ -203,7 +204,7 @@ func (s *Subscription) NextBatch(ctx context.Context) (*Batch, error) {
 // fill waits for the next verified batch with messages in it.
 func (s *Subscription) fill(ctx context.Context) (*Batch, error) {
 	for s.err == nil {
-		if s.verifier.finished() {
+		if s.verifier.Finished() {
 			s.err = io.EOF
 			break
 		}
@@ -230,18 +231,18 @@ func (s *Subscription) fill(ctx context.Context) (*Batch, error) {
 // verify makes a frame a batch; nil after a violation. A frame without messages
 // only moves the position.
 func (s *Subscription) verify(in fed) *Batch {
-	records, count, bad := s.verifier.accept(&in.frame, in.cut)
+	records, count, bad := s.verifier.Accept(&in.frame, in.cut)
 	if bad != nil {
 		in.frame.Release()
-		s.err = &ViolationError{Node: in.node, Position: s.Position(), Seq: bad.seq, Reason: bad.reason, Err: bad.err}
+		s.err = &ViolationError{Node: in.node, Position: s.Position(), Seq: bad.Seq, Reason: bad.Reason, Err: bad.Err}
 		return nil
 	}
 	s.tip.Store(max(s.tip.Load(), in.frame.TipSeq))
 	if count == 0 {
 		in.frame.Release()
-		s.position.Store(s.verifier.scanned)
+		s.position.Store(s.verifier.Scanned())
 	}
-	return &Batch{frame: in.frame, records: records, count: count, topics: s.verifier.topics, scanned: s.verifier.scanned}
+	return &Batch{frame: in.frame, records: records, count: count, topics: s.verifier.Topics(), scanned: s.verifier.Scanned()}
 }
 
 // Position is where a new subscription goes on without gap or repeat: behind the

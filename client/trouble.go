@@ -3,6 +3,9 @@ package client
 import (
 	"fmt"
 	"time"
+
+	"chorale/client/batch"
+	"chorale/message"
 )
 
 // What a publisher does when an answer breaks the plain course. It all runs in the
@@ -15,27 +18,27 @@ import (
 // their way through a node, and only the hole at the refused number keeps them from
 // being stored. A producer that the caller gave cannot be changed, nor can a
 // publisher go on if the unit may have been stored by an earlier try: it ends.
-func (p *Publisher) refused(r refusal) {
+func (p *Publisher) refused(r batch.Refusal) {
 	p.mu.Lock()
 	b := p.queue[0]
-	if limit := int64(r.payloadLimit); limit > 0 && limit < p.payloadLimit.Load() {
-		p.payloadLimit.Store(limit)
+	if r.PayloadLimit > 0 {
+		p.payloadLimit.Store(min(p.payloadLimit.Load(), int64(min(r.PayloadLimit, message.MaxPayloadBytes))))
 	}
-	if n := len(b.units); n > 1 {
-		halves := []*batch{b.part(0, n/2, b.first), b.part(n/2, n, b.first+uint64(n/2))}
-		b.frame.Release()
+	if n := len(b.Units); n > 1 {
+		halves := []*batch.Batch{b.Part(0, n/2, b.First), b.Part(n/2, n, b.First+uint64(n/2))}
+		b.Frame.Release()
 		p.queue = append(halves, p.queue[1:]...)
 		p.mu.Unlock()
 		return
 	}
 	p.mu.Unlock()
-	if b.uncertain {
-		p.fail(fmt.Errorf("%w: a node refuses number %d, which was sent before: %s", ErrProducer, b.first, r.text))
+	if b.Uncertain {
+		p.fail(fmt.Errorf("%w: a node refuses number %d, which was sent before: %s", ErrProducer, b.First, r.Text))
 		return
 	}
-	p.retire(b, func() { b.fail(fmt.Errorf("%w: %s", ErrInvalid, r.text)) })
+	p.retire(b, func() { b.Fail(fmt.Errorf("%w: %s", ErrInvalid, r.Text)) })
 	if p.given() {
-		p.fail(fmt.Errorf("%w: number %d was refused, and those behind it cannot be stored without it: %s", ErrProducer, b.first, r.text))
+		p.fail(fmt.Errorf("%w: number %d was refused, and those behind it cannot be stored without it: %s", ErrProducer, b.First, r.Text))
 		return
 	}
 	p.renew()
@@ -49,10 +52,10 @@ func (p *Publisher) unknown() {
 	b := p.queue[0]
 	p.mu.Unlock()
 	switch {
-	case b.uncertain:
-		p.fail(fmt.Errorf("%w: the cluster has forgotten the producer; the outcome from number %d on is uncertain", ErrProducer, b.first))
+	case b.Uncertain:
+		p.fail(fmt.Errorf("%w: the cluster has forgotten the producer; the outcome from number %d on is uncertain", ErrProducer, b.First))
 	case p.given():
-		p.fail(fmt.Errorf("%w: the cluster does not know the producer, so number %d cannot follow", ErrProducer, b.first))
+		p.fail(fmt.Errorf("%w: the cluster does not know the producer, so number %d cannot follow", ErrProducer, b.First))
 	default:
 		p.renew()
 	}
@@ -62,12 +65,12 @@ func (p *Publisher) unknown() {
 // decided is never sent again, so if the cluster lacks that, it has lost it, or the
 // caller's first number was wrong. Any other gap closes when the queue is sent
 // again.
-func (p *Publisher) gap(g gapError) {
+func (p *Publisher) gap(g batch.GapError) {
 	p.mu.Lock()
-	first := p.queue[0].first
+	first := p.queue[0].First
 	p.mu.Unlock()
-	if g.next < first {
-		p.fail(fmt.Errorf("%w: its next number is %d in the cluster and %d here", ErrProducer, g.next, first))
+	if g.Next < first {
+		p.fail(fmt.Errorf("%w: its next number is %d in the cluster and %d here", ErrProducer, g.Next, first))
 	}
 }
 
@@ -78,29 +81,29 @@ func (p *Publisher) given() bool { return p.options.Producer != (ProducerID{}) }
 func (p *Publisher) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.open.units) > 0 {
+	if len(p.open.Units) > 0 {
 		p.closeOpen()
 	}
 	old, next := p.producer, uint64(1)
 	p.producer = randomProducer()
 	for i, b := range p.queue {
-		b.encode(old)
-		p.queue[i] = b.part(0, len(b.units), next)
-		p.queue[i].uncertain = false
-		b.frame.Release()
-		next += uint64(len(b.units))
+		b.Encode(old)
+		p.queue[i] = b.Part(0, len(b.Units), next)
+		p.queue[i].Uncertain = false
+		b.Frame.Release()
+		next += uint64(len(b.Units))
 	}
-	p.open.first = next
+	p.open.First = next
 }
 
 // overdue ends the publisher if its oldest unit has waited for too long.
 func (p *Publisher) overdue() {
 	p.mu.Lock()
 	oldest := p.oldest()
-	late := oldest != nil && time.Since(oldest.since) >= p.options.GiveUpAfter
+	late := oldest != nil && time.Since(oldest.Since) >= p.options.GiveUpAfter
 	p.mu.Unlock()
 	if late {
-		p.fail(fmt.Errorf("%w: number %d was not answered for %v", ErrUnavailable, oldest.first, p.options.GiveUpAfter))
+		p.fail(fmt.Errorf("%w: number %d was not answered for %v", ErrUnavailable, oldest.First, p.options.GiveUpAfter))
 	}
 }
 
@@ -124,18 +127,18 @@ func (p *Publisher) abandon() {
 		p.failure = fmt.Errorf("%w: the publisher, before everything was decided", ErrClosed)
 	}
 	cause := p.failure
-	p.queue, p.open = nil, &batch{}
+	p.queue, p.open = nil, &batch.Batch{}
 	p.mu.Unlock()
 	for _, b := range left {
 		kind := ErrUnpublished
-		if b.uncertain {
+		if b.Uncertain {
 			kind = ErrUncertain
 		}
-		b.fail(fmt.Errorf("%w: %w", kind, cause))
-		b.frame.Release()
-		p.vacate(b.units...)
+		b.Fail(fmt.Errorf("%w: %w", kind, cause))
+		b.Frame.Release()
+		p.vacate(b.Units...)
 		p.mu.Lock()
-		p.settle(len(b.units))
+		p.settle(len(b.Units))
 		p.mu.Unlock()
 	}
 }

@@ -1,4 +1,6 @@
-package client
+// Package verify proves, from what a subscription is given alone, that it is all of
+// what was promised: every message whole, in order, once, and none missing.
+package verify
 
 import (
 	"fmt"
@@ -8,39 +10,51 @@ import (
 	"chorale/topic"
 )
 
-// verifier holds what arrives against what a subscription was promised. It knows
+// Verifier holds what arrives against what a subscription was promised. It knows
 // nothing of connections: frames go in, and what one node left unfinished the next
 // must continue.
 //
 // After every accepted frame: after <= scanned; every wanted message in
 // (after, scanned] was delivered, in order, once.
-type verifier struct {
+type Verifier struct {
 	filters *topic.Filters
 	after   uint64 // where the subscription started
 	until   uint64 // where it ends, if bounded
 	bounded bool
 	scanned uint64
-	topics  topics
+	topics  Topics
 }
 
-// finding is a broken promise.
-type finding struct {
-	seq    uint64 // 0 if no message shows it
-	reason string
-	err    error
+// New returns the verifier of a subscription that starts behind seq after. If it is
+// bounded, it ends with seq until.
+func New(filters *topic.Filters, after uint64, bounded bool, until uint64) *Verifier {
+	return &Verifier{filters: filters, after: after, until: until, bounded: bounded, scanned: after}
 }
 
-func found(seq uint64, format string, args ...any) *finding {
-	return &finding{seq: seq, reason: fmt.Sprintf(format, args...)}
+// Scanned is the seq up to which everything was verified; the start before any.
+func (v *Verifier) Scanned() uint64 { return v.scanned }
+
+// Topics is the table of names as it stands now; see Topics for how long it is good.
+func (v *Verifier) Topics() Topics { return v.topics }
+
+// Finding is a broken promise.
+type Finding struct {
+	Seq    uint64 // of the message that shows it; 0 if none does
+	Reason string
+	Err    error // of a checksum, or nil
 }
 
-// finished reports whether everything up to a bounded subscription's end is there.
-func (v *verifier) finished() bool { return v.bounded && v.scanned >= v.until }
+func found(seq uint64, format string, args ...any) *Finding {
+	return &Finding{Seq: seq, Reason: fmt.Sprintf(format, args...)}
+}
 
-// accept verifies a frame and returns its records and their number. With cut,
+// Finished reports whether everything up to a bounded subscription's end is there.
+func (v *Verifier) Finished() bool { return v.bounded && v.scanned >= v.until }
+
+// Accept verifies a frame and returns its records and their number. With cut,
 // records beyond the end are left out; without, they are a violation. After a
 // finding the verifier is of no more use.
-func (v *verifier) accept(f *api.Frame, cut bool) ([]byte, int, *finding) {
+func (v *Verifier) Accept(f *api.Frame, cut bool) ([]byte, int, *Finding) {
 	for _, t := range f.Topics {
 		if bad := v.announce(t); bad != nil {
 			return nil, 0, bad
@@ -54,7 +68,7 @@ func (v *verifier) accept(f *api.Frame, cut bool) ([]byte, int, *finding) {
 			err = r.Check()
 		}
 		if err != nil {
-			return nil, 0, &finding{reason: err.Error(), err: err}
+			return nil, 0, &Finding{Reason: err.Error(), Err: err}
 		}
 		if seq := r.Seq(); v.bounded && seq > v.until {
 			if !cut {
@@ -80,7 +94,7 @@ func (v *verifier) accept(f *api.Frame, cut bool) ([]byte, int, *finding) {
 
 // message verifies the place of one message. Its prev says which message of its
 // topic must have come before: the one that did, or none since the start.
-func (v *verifier) message(r message.Record, last uint64) *finding {
+func (v *Verifier) message(r message.Record, last uint64) *Finding {
 	seq, prev := r.Seq(), r.Prev()
 	if seq <= last {
 		return found(seq, "seq %d came when everything up to %d was delivered", seq, last)
@@ -102,7 +116,7 @@ func (v *verifier) message(r message.Record, last uint64) *finding {
 
 // announce notes the name of a topic id. Ids are the stream's own, so every node
 // gives the same ones.
-func (v *verifier) announce(a *api.TopicName) *finding {
+func (v *Verifier) announce(a *api.TopicName) *Finding {
 	t := v.topics.make(a.Id)
 	if t.name != "" && t.name != a.Name || a.Name == "" {
 		return found(0, "topic id %d is called %q and was %q", a.Id, a.Name, t.name)
@@ -113,10 +127,13 @@ func (v *verifier) announce(a *api.TopicName) *finding {
 	return nil
 }
 
-// topics is a table by id, in pages that stay where they are. A copy of it may be
+// Topics is a table by id, in pages that stay where they are. A copy of it may be
 // read for names by another goroutine while the original grows: names are written
 // once, before the copy is made.
-type topics struct{ pages []*topicPage }
+type Topics struct{ pages []*topicPage }
+
+// Name is the name of the topic of a verified message.
+func (t *Topics) Name(id uint32) string { return t.get(id).name }
 
 const topicPageSize = 1024
 
@@ -129,7 +146,7 @@ type topicState struct {
 }
 
 // get is nil for an id on a page that does not exist.
-func (t *topics) get(id uint32) *topicState {
+func (t *Topics) get(id uint32) *topicState {
 	p := int(id / topicPageSize)
 	if p >= len(t.pages) || t.pages[p] == nil {
 		return nil
@@ -137,7 +154,7 @@ func (t *topics) get(id uint32) *topicState {
 	return &t.pages[p][id%topicPageSize]
 }
 
-func (t *topics) make(id uint32) *topicState {
+func (t *Topics) make(id uint32) *topicState {
 	p := int(id / topicPageSize)
 	for len(t.pages) <= p {
 		t.pages = append(t.pages, nil)
