@@ -10,8 +10,9 @@ import (
 // pure are the rooms whose results depend on their input alone.
 var pure = []string{"topic", "message", "tip", "segments", "recovery", "raftfsm", "compactor"}
 
-// starters are the rooms that may start goroutines outside of tests.
-var starters = []string{"node", "client", "jepsen"}
+// starters are the rooms that may start goroutines outside of tests. In cmd it is
+// the one that reads stdin.
+var starters = []string{"node", "client", "jepsen", "cmd"}
 
 // fileless are the rooms that reach files through disk, or not at all.
 var fileless = []string{"topic", "message", "tip", "segments", "recovery", "raftfsm", "compactor", "membership", "api"}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envPrefix is what the environment variable of a flag starts with.
+const envPrefix = "CHORALE_"
+
+// setting is a value from outside the command line and where it comes from.
+type setting struct {
+	value string
+	place string // as an error names it: CHORALE_ADDR, or chorale.conf:3: addr
+}
+
+// applyConfig gives every flag that was not on the command line its value from
+// the environment or else from the file.
+func applyConfig(cmd *cobra.Command) error {
+	file, err := configFile(cmd)
+	if err != nil {
+		return err
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if err != nil || f.Changed || f.Name == "config" || f.Name == "help" {
+			return
+		}
+		s, ok := setting{}, false
+		if name := envName(f.Name); os.Getenv(name) != "" {
+			s, ok = setting{os.Getenv(name), name}, true
+		} else {
+			s, ok = file[f.Name]
+		}
+		if !ok {
+			return
+		}
+		if bad := cmd.Flags().Set(f.Name, s.value); bad != nil {
+			err = usagef("%s = %q: %s", s.place, s.value, setError(bad))
+		}
+	})
+	return err
+}
+
+// setError is why a value was refused, without pflag's words around it: they
+// speak of a flag that the user did not write.
+func setError(err error) string {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.Unwrap() != nil {
+		return invalid.Unwrap().Error()
+	}
+	return err.Error()
+}
+
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// configFile reads the file of --config or CHORALE_CONFIG, if there is one.
+func configFile(cmd *cobra.Command) (map[string]setting, error) {
+	path := cmd.Flag("config").Value.String()
+	if path == "" {
+		path = os.Getenv(envName("config"))
+	}
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	defer f.Close()
+	return parseConfig(path, f, flagNames(cmd.Root()))
+}
+
+// flagNames lists the flags of all commands: one file can serve a node and the
+// clients beside it, each of which takes the keys that it has.
+func flagNames(root *cobra.Command) []string {
+	names := map[string]bool{}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	for _, own := range []string{"config", "help", "version"} {
+		delete(names, own)
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// parseConfig reads lines "key = value". Empty lines and lines that start with #
+// are skipped; a value may stand in double quotes.
+func parseConfig(path string, r io.Reader, allowed []string) (map[string]setting, error) {
+	out := map[string]setting{}
+	in := bufio.NewScanner(r)
+	for n := 1; in.Scan(); n++ {
+		line := strings.TrimSpace(in.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		place := fmt.Sprintf("%s:%d", path, n)
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, usagef("%s: %q: want a line \"key = value\"", place, line)
+		}
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		if !slices.Contains(allowed, key) {
+			hint := "allowed are " + strings.Join(allowed, ", ")
+			if near := nearest(key, allowed); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return nil, usagef("%s: unknown key %q with value %q; %s", place, key, value, hint)
+		}
+		if before, twice := out[key]; twice {
+			return nil, usagef("%s: key %q is set already, by %s", place, key, before.place)
+		}
+		out[key] = setting{value, place + ": " + key}
+	}
+	if err := in.Err(); err != nil {
+		return nil, usagef("%s: %w", path, err)
+	}
+	return out, nil
+}
+
+// nearest is the name that takes at most two changed letters, or "".
+func nearest(word string, names []string) string {
+	best, distance := "", 3
+	for _, name := range names {
+		if d := editDistance(word, name); d < distance {
+			best, distance = name, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to insert, delete or change between a and b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

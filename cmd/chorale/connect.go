@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"chorale/client"
+
+	"github.com/spf13/cobra"
+)
+
+// defaultAddr is where a node listens unless it is told otherwise.
+const defaultAddr = "127.0.0.1:7070"
+
+// connection is what every command that talks to a cluster has: its flags, and
+// the client made of them.
+type connection struct{ addrs []string }
+
+func (n *connection) addFlags(cmd *cobra.Command) {
+	n.addrs = []string{defaultAddr}
+	cmd.Flags().Var(&addresses{list: &n.addrs}, "addr", "API addresses of one or more nodes")
+}
+
+func (n *connection) dial() (*client.Client, error) {
+	c, err := client.Dial(n.addrs, client.Options{})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+// explain adds to an error of the client what to do about it.
+func (n *connection) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, client.ErrUnavailable):
+		return fmt.Errorf("%w\nIs a node running at %s? --addr or %s names others; chorale status shows how a cluster is",
+			err, strings.Join(n.addrs, ", "), envName("addr"))
+	default:
+		return err
+	}
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"chorale/client"
+	"chorale/internal/tsv"
+
+	"github.com/spf13/cobra"
+)
+
+const importLong = `Publish a sample stream: a text file, plain or compressed by gzip or zstd, with
+lines of four columns parted by tabs,
+
+  unix seconds   topic   size in bytes   short payload
+
+The payload is the short one, padded with text to the smaller of size and --cap;
+the padding depends on the line alone.
+
+An import can be interrupted, repeated and shared: each line is stored once, also
+if the same text comes from another machine or is compressed another way, because
+the cluster knows the text by its hash and remembers how far it came. Text from
+stdin ("-") cannot be read twice, so it needs a name, --producer, to be known by.
+
+A malformed line ends the import; what stands before it is stored, nothing behind
+it is. --skip-bad leaves such lines out and counts them.`
+
+type importCmd struct {
+	connection
+	producer string
+	cap      byteSize
+	skipBad  bool
+	timeout  time.Duration
+}
+
+func newImportCmd() *cobra.Command {
+	p := importCmd{cap: 1024}
+	cmd := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Publish a sample stream from a file, each line once",
+		Long:  importLong,
+		Example: `  chorale import testdata/forge.tsv.zst
+  zcat feed.tsv.gz | head -1000 | chorale import --producer feed-1000 -`,
+		Args: cobra.ExactArgs(1),
+		RunE: p.run,
+	}
+	p.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.producer, "producer", "", "name that the text is known by, instead of its hash")
+	f.Var(&p.cap, "cap", "longest payload that padding makes")
+	f.BoolVar(&p.skipBad, "skip-bad", false, "leave malformed lines out, and count them")
+	f.DurationVar(&p.timeout, "timeout", time.Minute, "give up on a message that is not acknowledged for so long")
+	return cmd
+}
+
+func (p *importCmd) run(cmd *cobra.Command, args []string) error {
+	if p.cap < 0 || p.cap > maxLineBytes {
+		return usagef("--cap %s: want at most %s", &p.cap, formatBytes(maxLineBytes))
+	}
+	text, err := p.open(cmd, args[0])
+	if err != nil {
+		return err
+	}
+	defer text.close()
+	c, err := p.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	before, err := c.LastNumber(cmd.Context(), text.id)
+	if err != nil {
+		return p.explain(err)
+	}
+	pub, err := c.Publisher(client.PublisherOptions{Producer: text.id, FirstNumber: before + 1, GiveUpAfter: p.timeout})
+	if err != nil {
+		return err
+	}
+	run := &importRun{importCmd: p, cmd: cmd, text: text, pub: pub, before: before}
+	return p.explain(run.run())
+}
+
+// importText is the text of an import and what it is known by.
+type importText struct {
+	in    io.Reader
+	close func()
+	id    client.ProducerID
+	lines int64 // -1 if unknown
+}
+
+// open opens the text; a file is read through once for its hash and its length.
+func (p *importCmd) open(cmd *cobra.Command, name string) (*importText, error) {
+	if name == "-" {
+		if p.producer == "" {
+			return nil, usagef("text from stdin needs a name to be known by: --producer NAME")
+		}
+		in := interruptible(cmd.Context(), cmd.InOrStdin())
+		return &importText{in: in, close: func() {}, id: producerOf("name", []byte(p.producer)), lines: -1}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	t := &importText{in: f, close: func() { f.Close() }}
+	if err := t.survey(cmd.Context()); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if p.producer != "" {
+		t.id = producerOf("name", []byte(p.producer))
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return t, err
+}
+
+// survey reads the text to its end, so that a file that is cut or damaged is
+// found out before anything is sent.
+func (t *importText) survey(ctx context.Context) error {
+	text, err := tsv.Decompress(t.in)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	hash, buf := sha256.New(), make([]byte, 256<<10)
+	for last := byte('\n'); ; {
+		n, err := text.Read(buf)
+		hash.Write(buf[:n])
+		t.lines += int64(bytes.Count(buf[:n], []byte{'\n'}))
+		if n > 0 {
+			last = buf[n-1]
+		}
+		if err == io.EOF {
+			if last != '\n' {
+				t.lines++
+			}
+			t.id = producerOf("text", hash.Sum(nil))
+			return nil
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+}
+
+// producerOf derives a producer from what it is known by.
+func producerOf(kind string, key []byte) (id client.ProducerID) {
+	sum := sha256.Sum256(append([]byte("chorale import "+kind+"\n"), key...))
+	copy(id[:], sum[:])
+	return id
+}
+
+// importRun is one run over the text.
+type importRun struct {
+	*importCmd
+	cmd    *cobra.Command
+	text   *importText
+	pub    *client.Publisher
+	before uint64 // lines that earlier runs stored
+
+	number, skipped uint64 // well-formed and malformed lines so far
+	bytes           int64
+	stored          atomic.Int64 // acknowledged by this run
+}
+
+func (r *importRun) run() error {
+	ctx, stop := context.WithCancelCause(r.cmd.Context())
+	defer stop(nil)
+	bar := newProgress(r.cmd.ErrOrStderr(), r.text.lines, "lines")
+	bar.set(int64(r.before))
+	begun := time.Now()
+	err := r.publish(ctx, stop, bar)
+	// What was accepted is waited for whatever happened, so that the sum is right.
+	closed := r.pub.Close(context.WithoutCancel(ctx))
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	bar.close()
+	r.summary(time.Since(begun))
+	return cmp.Or(err, closed)
+}
+
+// publish sends the lines that earlier runs did not store.
+func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, bar *progress) error {
+	in, err := tsv.NewReader(r.text.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	acked := func(_ client.Ack, err error) {
+		if err != nil {
+			stop(err)
+			return
+		}
+		bar.set(int64(r.before) + r.stored.Add(1))
+	}
+	var payload []byte
+	for {
+		line, err := in.Next()
+		var malformed *tsv.LineError
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &malformed) && r.skipBad:
+			r.skipped++
+			continue
+		case err != nil:
+			return err
+		}
+		if r.number++; r.number <= r.before {
+			continue
+		}
+		payload = line.Payload(payload[:0], int64(r.cap))
+		r.bytes += int64(len(payload))
+		if err := r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, acked); err != nil {
+			return fmt.Errorf("line %d: %w", line.Number, err)
+		}
+	}
+}
+
+func (r *importRun) summary(took time.Duration) {
+	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
+	fmt.Fprintf(w, "%s messages stored", formatCount(stored))
+	if stored > 0 {
+		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", formatBytes(uint64(r.bytes)), took.Seconds(), formatCount(uint64(float64(stored)/took.Seconds())))
+	}
+	if r.before > 0 {
+		fmt.Fprintf(w, "; %s were stored before", formatCount(r.before))
+	}
+	if r.skipped > 0 {
+		fmt.Fprintf(w, "; %s malformed lines skipped", formatCount(r.skipped))
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"chorale/node"
+
+	"github.com/spf13/cobra"
+)
+
+const serveLong = `Run one node until it is interrupted.
+
+The first time, say how the cluster comes to be: --bootstrap-expect N on each of
+the N nodes that found it, together with --join; only --join on every later one.
+A node that has data knows its cluster and needs neither to find it again, but
+--join helps it to find the others after all of them have moved.
+
+Four addresses: the API for clients, HTTP for /healthz, /readyz and /metrics,
+Raft and gossip for the other nodes. --advertise is the host that others reach
+this node by; it must be given where an address listens on all interfaces.`
+
+const serveExample = `  chorale serve --id a --data /var/lib/chorale --bootstrap-expect 3 \
+    --api-addr :7070 --http-addr :7071 --raft-addr :7072 --gossip-addr :7073 \
+    --advertise a.example.org --join b.example.org:7073,c.example.org:7073`
+
+func newServeCmd() *cobra.Command {
+	c := node.DefaultConfig()
+	c.Version = versionString()
+	c.ID, _ = os.Hostname()
+	advertise, payload := "", byteSize(c.PayloadLimit)
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Run a node",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, l := range []*node.Listener{&c.API, &c.HTTP, &c.Raft, &c.Gossip} {
+				l.Advertise = advertise
+			}
+			c.PayloadLimit = int(payload)
+			return configError(node.Run(cmd.Context(), c))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.ID, "id", c.ID, "name of the node, for ever")
+	f.StringVar(&c.Dir, "data", "chorale-data", "data folder")
+	f.StringVar(&c.API.Bind, "api-addr", c.API.Bind, "host:port for clients")
+	f.StringVar(&c.HTTP.Bind, "http-addr", c.HTTP.Bind, "host:port for health and metrics")
+	f.StringVar(&c.Raft.Bind, "raft-addr", c.Raft.Bind, "host:port for Raft")
+	f.StringVar(&c.Gossip.Bind, "gossip-addr", c.Gossip.Bind, "host:port for gossip, TCP and UDP")
+	f.StringVar(&advertise, "advertise", "", "host that others reach this node by")
+	f.Var(&addresses{list: &c.Join}, "join", "gossip addresses of other nodes")
+	f.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "found a cluster when this many empty nodes have met")
+	f.StringVar(&c.GossipKey, "gossip-key", "", "encrypts gossip: 16, 24 or 32 bytes in base64")
+	f.Var((*byteSize)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
+	f.Var(&payload, "payload-limit", "largest payload of a message")
+	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
+	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
+	return cmd
+}
+
+// addNodeFlags adds what serve and dev have in common.
+func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON *bool) {
+	f := cmd.Flags()
+	f.Var((*byteSize)(tipBytes), "tip-size", "memory for the newest messages")
+	f.StringVar(logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	f.BoolVar(logJSON, "log-json", false, "log a JSON object a line")
+}
+
+// configError turns a refused value into an error of usage: its key is a flag.
+func configError(err error) error {
+	var bad *node.ConfigError
+	if errors.As(err, &bad) {
+		return usagef("--%s = %q (or %s): %s", bad.Key, bad.Value, envName(bad.Key), bad.Allowed)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"chorale/client"
+	"chorale/topic"
+
+	"github.com/spf13/cobra"
+)
+
+const subscribeLong = `Print the messages that the filters match, in order, each once, from a start to
+the live end; --until-tip stops at the newest message of now.
+
+  a/b     one topic              a/*/c   one level open
+  a/b/**  it and all below it    **      everything
+
+--from says where to start:
+
+  first   the oldest message that the cluster keeps (the default)
+  tip     the next message that is stored
+  SEQ     this sequence number, itself included; one beyond the end is an error
+  TIME    2026-01-31T09:00:00Z, 2026-01-31 09:00, 2026-01-31 (local, without zone)
+  -AGE    so long ago: -90s, -2h, -3d
+
+Text is seq, time, topic and payload, parted by tabs (a payload that is no line of
+text is quoted); json is an object a line; raw is the payload and a newline.`
+
+const subscribeExample = `  chorale subscribe 'app/orders/**' --from -2h
+  chorale subscribe 'app/**' 'web/*/errors' --from first --until-tip --output json`
+
+type subscribeCmd struct {
+	connection
+	from     string
+	untilTip bool
+	limit    uint64
+	output   choice
+	timeout  time.Duration
+}
+
+func newSubscribeCmd() *cobra.Command {
+	s := subscribeCmd{output: choice{outputText, []string{outputText, outputJSON, outputRaw}}}
+	cmd := &cobra.Command{
+		Use:     "subscribe FILTER...",
+		Short:   "Print messages, from any point of the past to the live end",
+		Long:    subscribeLong,
+		Example: subscribeExample,
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    s.run,
+	}
+	s.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.from, "from", "first", "where to start: first, tip, SEQ, TIME or -AGE")
+	f.BoolVar(&s.untilTip, "until-tip", false, "stop at the newest message of now")
+	f.Uint64VarP(&s.limit, "limit", "n", 0, "stop after so many messages; 0 means never")
+	f.VarP(&s.output, "output", "o", "format of a message")
+	f.DurationVar(&s.timeout, "timeout", 15*time.Second, "give up if no node has opened the subscription for so long")
+	cmd.ValidArgsFunction = s.completeTopics
+	return cmd
+}
+
+// checkFilters makes a bad filter an error of usage.
+func checkFilters(filters []string) error {
+	if _, err := topic.ParseFilters(filters...); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
+	if err := checkFilters(filters); err != nil {
+		return err
+	}
+	p, err := parsePosition(s.from, time.Now())
+	if err != nil {
+		return usagef("--from: %w", err)
+	}
+	c, err := s.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{Filters: filters, From: p.start(), UntilTip: s.untilTip})
+	if err != nil {
+		return s.explain(err)
+	}
+	defer sub.Close()
+	err = s.print(cmd, sub)
+	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil && !s.untilTip {
+		// To follow has no end but the reader's wish.
+		if isTerminal(cmd.ErrOrStderr()) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "\nto go on: --from %d\n", sub.Position().Seq+1)
+		}
+		return nil
+	}
+	return s.explain(err)
+}
+
+// open bounds how long the opening may take; what is open may last for ever.
+func (s *subscribeCmd) open(ctx context.Context, c *client.Client, o client.SubscribeOptions) (*client.Subscription, error) {
+	limited, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	sub, err := c.Subscribe(limited, o)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%w after %s: %w", client.ErrUnavailable, s.timeout, err)
+	}
+	return sub, err
+}
+
+// start is the position in the client's words.
+func (p position) start() client.Start {
+	switch {
+	case p.tip:
+		return client.Tip()
+	case p.seq > 0:
+		return client.AfterSeq(p.seq - 1)
+	case !p.first:
+		return client.FromTime(p.at)
+	default:
+		return client.First()
+	}
+}
+
+// print writes batch by batch, and flushes behind each: a batch is what there is
+// at once, so a live message is not held back, and a million cost few writes.
+func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription) error {
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 256<<10)
+	write := printer(s.output.value)
+	bar := &progress{}
+	if s.untilTip && !isTerminal(cmd.OutOrStdout()) {
+		bar = newProgress(cmd.ErrOrStderr(), 1, "seqs")
+	}
+	defer bar.close()
+	for n := uint64(0); ; {
+		b, err := sub.NextBatch(cmd.Context())
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for d := range b.All() {
+			if err := write(out, d); err != nil {
+				return err
+			}
+			if n++; n == s.limit {
+				return out.Flush()
+			}
+		}
+		bar.grow(int64(sub.TipSeq()))
+		bar.set(int64(b.ScannedSeq()))
+		b.Release()
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+)
+
+// The orders of topics.
+const (
+	sortName     = "name"
+	sortMessages = "messages"
+	sortBytes    = "bytes"
+)
+
+const topicsLong = `Show the topics that the filters match (all, without any) as a tree, with the
+messages and encoded bytes of each and of everything below it.
+
+--json prints a line per topic instead: name, messages, bytes, last_seq.`
+
+type topicsCmd struct {
+	connection
+	depth int
+	sort  choice
+	json  bool
+}
+
+func newTopicsCmd() *cobra.Command {
+	t := topicsCmd{sort: choice{sortName, []string{sortName, sortMessages, sortBytes}}}
+	cmd := &cobra.Command{
+		Use:     "topics [FILTER...]",
+		Short:   "Show the tree of topics and its volumes",
+		Long:    topicsLong,
+		Example: "  chorale topics --depth 1 --sort bytes\n  chorale topics 'moby/docs/**' --depth 0",
+		RunE:    t.run,
+	}
+	t.addFlags(cmd)
+	f := cmd.Flags()
+	f.IntVar(&t.depth, "depth", 2, "levels to show; 0 means all")
+	f.Var(&t.sort, "sort", "order of the branches of a level")
+	f.BoolVar(&t.json, "json", false, "print a JSON object per topic")
+	cmd.ValidArgsFunction = t.completeTopics
+	return cmd
+}
+
+// jsonTopic is a topic on stdout.
+type jsonTopic struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	LastSeq  uint64 `json:"last_seq"`
+}
+
+func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
+	if t.depth < 0 {
+		return usagef("--depth %d: want 0 or more", t.depth)
+	}
+	if err := checkFilters(filters); err != nil && len(filters) > 0 {
+		return err
+	}
+	c, err := t.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	encoder, root := json.NewEncoder(out), &branch{}
+	encoder.SetEscapeHTML(false)
+	for s, err := range c.Topics(cmd.Context(), filters...) {
+		if err != nil {
+			return t.explain(err)
+		}
+		if t.json {
+			if err := encoder.Encode(jsonTopic{s.Name, s.Messages, s.Bytes, s.LastSeq}); err != nil {
+				return err
+			}
+		} else {
+			root.add(s.Name, s.Messages, s.Bytes)
+		}
+	}
+	if !t.json {
+		if err := (treePrinter{out, t.depth, t.sort.value}).print(root); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
