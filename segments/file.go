@@ -61,7 +61,7 @@ func (f *file) release() error {
 	err := f.handle.Close()
 	f.handle = nil
 	if f.dropped {
-		return errors.Join(err, f.fs.Remove(f.Path))
+		return errors.Join(err, f.remove())
 	}
 	return err
 }
@@ -72,7 +72,16 @@ func (f *file) drop() error {
 	defer f.mu.Unlock()
 	f.dropped = true
 	if f.readers == 0 {
-		return f.fs.Remove(f.Path)
+		return f.remove()
+	}
+	return nil
+}
+
+// remove deletes the file. If a crash brings it back it is a stray; if it is gone
+// already, by whatever hand, all the better.
+func (f *file) remove() error {
+	if err := f.fs.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

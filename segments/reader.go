@@ -144,7 +144,7 @@ func (r *Reader) open(f *file) (int64, error) {
 		f.release()
 		return 0, r.broken(f, err)
 	}
-	r.scan = newFileScan(f, h, x, r.wanted(x), uint32(r.pos+1-f.meta.First))
+	r.scan = newFileScan(f, h, x, r.wanted(x), uint32(r.pos+1-f.meta.First), r.log.window)
 	return n + 1, nil
 }
 

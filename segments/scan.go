@@ -22,12 +22,12 @@ type fileScan struct {
 	index  *format.Index  // held, so that other readers find it
 	blocks []format.Block // still to be loaded, ascending by first
 	end    uint64         // last seq of the window; before the first window: of what is passed
+	budget int            // bytes that a window loads, if its first blocks are not more
 	w      *window
 }
 
-// windowBytes is how much a window loads, if its first blocks are not more. It is
-// a part of a processor's cache, for the records are picked from it in the order
-// of seqs.
+// windowBytes is the budget of a window: a part of a processor's cache, for the
+// records are picked from it in the order of seqs.
 const windowBytes = 4 << 20
 
 // window is the memory of a scan.
@@ -105,8 +105,8 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 
 // newFileScan takes an acquired file and its wanted blocks, in the order of the
 // file, and starts at seq start (relative to the file's first).
-func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, start uint32) *fileScan {
-	c := &fileScan{file: f, handle: h, index: x, end: f.meta.First + uint64(start) - 1, w: windows.Get().(*window)}
+func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, start uint32, budget int) *fileScan {
+	c := &fileScan{file: f, handle: h, index: x, budget: budget, end: f.meta.First + uint64(start) - 1, w: windows.Get().(*window)}
 	total := int64(0)
 	for _, b := range wanted {
 		if b.Last >= start {
@@ -114,7 +114,7 @@ func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, s
 			total += int64(b.Bytes)
 		}
 	}
-	if total > windowBytes { // else one window takes them all
+	if total > int64(budget) { // else one window takes them all
 		slices.SortFunc(c.blocks, func(a, b format.Block) int { return cmp.Compare(a.First, b.First) })
 	}
 	c.w.reset()
@@ -161,7 +161,7 @@ func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
 // A window loads at least as much as it carries over, so that all carrying
 // together costs no more than the reading.
 func (c *fileScan) choose(start uint32) (chosen []format.Block, size int, end uint32) {
-	budget := max(windowBytes, c.w.carried())
+	budget := max(c.budget, c.w.carried())
 	n := 0
 	for n < len(c.blocks) && (n == 0 || c.blocks[n].First <= start || size+int(c.blocks[n].Bytes) <= budget) {
 		size += int(c.blocks[n].Bytes)

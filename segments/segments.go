@@ -53,7 +53,8 @@ type Options struct {
 // Append, Publish, Cut, CutIfFull, Install, Pending, Restore); one runs Build; any
 // number read and do the rest.
 type Log struct {
-	o Options
+	o      Options
+	window int // windowBytes, but for tests
 
 	// view is what readers see; end is the newest visible seq. A reader loads end
 	// first: the view that it then loads holds all up to there.
@@ -91,7 +92,7 @@ func Open(o Options) (*Log, error) {
 		o.Warn = func(error) {}
 	}
 	l := &Log{
-		o: o, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
+		o: o, window: windowBytes, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
 		stray: make(map[string]bool), building: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
 	l.view.Store(&view{})
