@@ -150,7 +150,10 @@ func (e *Entry) decode(b []byte) error {
 		return e.decodePublish(body)
 	default:
 		var err error
-		if e.Edit, err = segments.DecodeEdit(body); err != nil {
+		switch e.Edit, err = segments.DecodeEdit(body); {
+		case errors.Is(err, segments.ErrNewer):
+			return fmt.Errorf("%w: edit: %w", ErrNewer, err)
+		case err != nil:
 			return fmt.Errorf("%w: edit: %w", ErrCorrupt, err)
 		}
 		return nil

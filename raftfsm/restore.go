@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -156,12 +157,16 @@ func (s *restored) readManifest(r *frameReader) {
 	if r.err != nil {
 		return
 	}
-	e, err := segments.DecodeEdit(b.Bytes())
-	if err != nil {
+	m, err := segments.DecodeManifest(b.Bytes())
+	switch {
+	case errors.Is(err, segments.ErrNewer):
+		r.err = fmt.Errorf("%w: snapshot: %w", ErrNewer, err)
+	case err != nil:
 		r.fail("%w", err)
-		return
+	case m.End() > s.state.seq:
+		r.fail("files up to seq %d, the stream has %d messages", m.End(), s.state.seq)
 	}
-	s.manifest = segments.Manifest{Files: e.Add}
+	s.manifest = m
 }
 
 // sectionBytes is a frameReader as an io.Reader.
@@ -174,10 +179,7 @@ func (s sectionBytes) Read(b []byte) (int, error) {
 
 func (s *restored) readStretches(r *frameReader) {
 	r.begin(sectionStretches)
-	next := uint64(1)
-	if n := len(s.manifest.Files); n > 0 {
-		next = s.manifest.Files[n-1].Last + 1
-	}
+	next := s.manifest.End() + 1
 	for i, count := uint64(0), r.uvarint(); i < count && r.err == nil; i++ {
 		t := segments.Stretch{First: r.uvarint(), Last: r.upTo(s.state.seq), Closed: r.upTo(1) == 1}
 		if r.err == nil && (t.First > t.Last || t.First != next && (i > 0 || t.First > next || t.First == 0)) {

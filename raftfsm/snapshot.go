@@ -48,7 +48,7 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	s.writeTopics(w)
 	s.writeProducers(w)
 	w.begin(sectionManifest)
-	manifest := segments.Edit{Add: s.manifest.Files}.Encode()
+	manifest := s.manifest.Encode()
 	w.uvarint(uint64(len(manifest)))
 	w.bytes(manifest)
 	s.writeStretches(w)

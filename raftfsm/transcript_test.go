@@ -1,0 +1,272 @@
+package raftfsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"chorale/message"
+	"chorale/segments"
+	"chorale/topic"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestTranscripts runs testdata: entries in, outcomes and state out.
+//
+//	genesis [segment=BYTES] [retention=NS] [producers=N] [runs=N]
+//	publish [time=NS]        one entry; each line of the input is a unit, such as
+//	    a/b x, c/d?7 y       (payload x to a/b, and y to c/d if its last seq is 7);
+//	                         "batch [producer=p number=n]" starts a further batch
+//	flip bit=N               publish with a bit of the entry flipped
+//	build                    builds files and commits their edits
+//	edit remove=oldest       an edit by hand
+//	entry BYTES              raw bytes in hexadecimal
+//	new                      begins again with nothing
+//	topics, producers, stream, pending, view
+//	snapshot NAME            keeps a snapshot, and says whether it is like OTHER
+//	restore NAME [fresh]     into this machine, or into a new one over the same files
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
+		tr := &transcript{fixture: newFixture(t, 0), snapshots: make(map[string][]byte)}
+		datadriven.RunTest(t, path, tr.run)
+	})
+}
+
+type transcript struct {
+	*fixture
+	snapshots map[string][]byte
+}
+
+func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "new":
+		tr.restart(0)
+		return ""
+	case "genesis":
+		g := Genesis{Cluster: testCluster, SegmentBytes: 1 << 20}
+		d.MaybeScanArgs(t, "segment", &g.SegmentBytes)
+		d.MaybeScanArgs(t, "retention", &g.ProducerRetention)
+		r := tr.apply(EncodeGenesis(g))
+		d.MaybeScanArgs(t, "producers", &tr.fsm.state.producers.maxProducers)
+		d.MaybeScanArgs(t, "runs", &tr.fsm.state.producers.maxRuns)
+		return tr.answer(r)
+	case "publish":
+		var now int64
+		d.MaybeScanArgs(t, "time", &now)
+		return tr.answer(tr.apply(EncodePublish(now, parseBatches(t, d.Input))))
+	case "flip":
+		var bit int
+		d.ScanArgs(t, "bit", &bit)
+		b := EncodePublish(1, parseBatches(t, d.Input))
+		b[bit/8] ^= 1 << (bit % 8)
+		return tr.answer(tr.apply(b))
+	case "build":
+		tr.build()
+		return tr.files()
+	case "edit":
+		var e segments.Edit
+		if files := tr.history.Manifest().Files; len(files) > 0 {
+			e.Remove = []segments.Hash{files[0].Hash}
+		} else {
+			e.Remove = []segments.Hash{{1}}
+		}
+		return tr.answer(tr.apply(EncodeEdit(e))) + tr.files()
+	case "entry":
+		var b []byte
+		fmt.Sscanf(d.CmdArgs[0].String(), "%x", &b)
+		return tr.answer(tr.apply(b))
+	case "snapshot":
+		return tr.keep(d)
+	case "restore":
+		if d.HasArg("fresh") {
+			tr.open()
+		}
+		if err := tr.restore(tr.snapshots[d.CmdArgs[0].String()]); err != nil {
+			return fmt.Sprintf("refused: %v\n", err)
+		}
+		return ""
+	}
+	return tr.show(t, d.Cmd)
+}
+
+func (tr *transcript) keep(d *datadriven.TestData) string {
+	if _, err := tr.fsm.Snapshot(); err != nil {
+		return fmt.Sprintf("error: %v\n", err)
+	}
+	s := tr.snapshot()
+	name := d.CmdArgs[0].String()
+	tr.snapshots[name] = s
+	for _, other := range d.CmdArgs[1:] {
+		if string(tr.snapshots[other.Key]) != string(s) {
+			return fmt.Sprintf("differs from %s\n", other.Key)
+		}
+		return fmt.Sprintf("same bytes as %s\n", other.Key)
+	}
+	return ""
+}
+
+func (tr *transcript) show(t *testing.T, what string) string {
+	var b strings.Builder
+	switch what {
+	case "topics":
+		tr.fsm.EachTopic(0, 1000, func(id uint32, s TopicStats) {
+			fmt.Fprintf(&b, "%d %s: %d messages, %d bytes, last %d\n", id, tr.topics.Name(id), s.Messages, s.Bytes, s.LastSeq)
+		})
+		if b.Len() == 0 {
+			return "none\n"
+		}
+	case "producers":
+		p := tr.fsm.state.producers
+		for slot := p.oldest; slot != none; slot = p.slots.at(slot).newer {
+			x := p.slots.at(slot)
+			fmt.Fprintf(&b, "%s: last %d, seen %d;%s\n", strings.TrimRight(string(x.id[:]), "\x00"), x.last, x.seen, runs(x))
+		}
+		if b.Len() == 0 {
+			return "none\n"
+		}
+	case "stream":
+		for _, r := range tr.stream() {
+			fmt.Fprintf(&b, "%d prev %d time %d %s %s\n", r.Seq(), r.Prev(), r.Time(), tr.topics.Name(r.Topic()), r.Payload())
+		}
+	case "pending":
+		for _, s := range tr.history.Pending() {
+			fmt.Fprintf(&b, "%d to %d, closed %v\n", s.First, s.Last, s.Closed)
+		}
+	case "view":
+		v := tr.fsm.View()
+		fmt.Fprintf(&b, "index %d, seq %d, time %d, producers %d, tip %d to %d\n", v.Index, v.LastSeq, v.LastTime, v.Producers, tr.tip.Floor(), tr.tip.Head())
+	default:
+		t.Fatalf("unknown command %q", what)
+	}
+	return b.String()
+}
+
+func runs(p *producer) string {
+	var b strings.Builder
+	for _, r := range append(slices.Clone(p.runs), p.newest) {
+		fmt.Fprintf(&b, " [%d to %d %v %d", r.first, r.end()-1, r.kind, r.seq)
+		if r.kind == Stored {
+			fmt.Fprintf(&b, " x%d", r.detail)
+		}
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+func (tr *transcript) files() string {
+	var b strings.Builder
+	for _, f := range tr.history.Manifest().Files {
+		fmt.Fprintf(&b, "file %d to %d\n", f.First, f.Last)
+	}
+	return b.String()
+}
+
+// answer prints a Result, and what the machine stopped for.
+func (tr *transcript) answer(r Result) string {
+	var b strings.Builder
+	for i, list := range r.Outcomes {
+		if len(r.Outcomes) > 1 {
+			fmt.Fprintf(&b, "batch %d\n", i+1)
+		}
+		for _, o := range list {
+			fmt.Fprintf(&b, "%v", o.Kind)
+			if o.Kind != DuplicateForgotten && o.Kind != ProducerUnknown {
+				fmt.Fprintf(&b, " %d", o.Seq)
+			}
+			if o.Kind == ConditionFailed {
+				fmt.Fprintf(&b, " at message %d", o.Index)
+			}
+			fmt.Fprintf(&b, ", units %d\n", o.Units)
+		}
+	}
+	if r.Err != nil {
+		fmt.Fprintf(&b, "error: %v\n", r.Err)
+	}
+	return b.String()
+}
+
+// stream reads all messages of the history.
+func (f *fixture) stream() []message.Record {
+	f.tb.Helper()
+	all, err := topic.ParseFilters("**")
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	r := f.history.NewReader(topic.NewSelection(f.topics, all), f.history.Oldest()-1)
+	defer r.Close()
+	var out []message.Record
+	for {
+		b, p, err := r.Read(nil, 1<<20)
+		if err != nil {
+			f.tb.Fatal(err)
+		}
+		if p.Count == 0 {
+			return out
+		}
+		for len(b) > 0 {
+			out = append(out, first(b))
+			b = skip(b, 1)
+		}
+	}
+}
+
+func parseBatches(t *testing.T, input string) [][]byte {
+	var batches [][]byte
+	var b message.Builder
+	var producer message.ProducerID
+	var number uint64
+	flush := func() {
+		if b.Count() > 0 {
+			batches = append(batches, b.Encode(nil, producer))
+		}
+		b.Reset()
+		producer, number = message.ProducerID{}, 0
+	}
+	for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
+		if rest, ok := strings.CutPrefix(line, "batch"); ok {
+			flush()
+			for _, arg := range strings.Fields(rest) {
+				key, value, _ := strings.Cut(arg, "=")
+				switch key {
+				case "producer":
+					copy(producer[:], value)
+				case "number":
+					fmt.Sscanf(value, "%d", &number)
+				default:
+					t.Fatalf("unknown argument %q", arg)
+				}
+			}
+			continue
+		}
+		unit, times := line, 1
+		if head, rest, ok := strings.Cut(line, " * "); ok {
+			fmt.Sscanf(head, "%d", &times)
+			unit = rest
+		}
+		for range times {
+			b.Add(number, parseUnit(unit)...)
+			if number > 0 {
+				number++
+			}
+		}
+	}
+	flush()
+	return batches
+}
+
+func parseUnit(line string) (unit []message.Entry) {
+	for _, m := range strings.Split(line, ", ") {
+		name, payload, _ := strings.Cut(m, " ")
+		e := message.Entry{Draft: message.Draft{Payload: []byte(payload)}}
+		if topic, want, ok := strings.Cut(name, "?"); ok {
+			name = topic
+			e.Expected = new(uint64)
+			fmt.Sscanf(want, "%d", e.Expected)
+		}
+		e.Topic = name
+		unit = append(unit, e)
+	}
+	return unit
+}
