@@ -1,3 +1,6 @@
+// Package node is the process: it owns the data folder and the four listeners,
+// finds its peers, forms the cluster, and runs an engine (package engine) behind
+// its servers (package server).
 package node
 
 import (

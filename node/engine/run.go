@@ -85,7 +85,23 @@ func (e *Engine) start() (*raft.Raft, error) {
 	if e.running() != nil {
 		panic("an engine runs once")
 	}
-	r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport)
+	type outcome struct {
+		raft *raft.Raft
+		err  error
+	}
+	// A log store may end the goroutine that reads damage from it (package raftlog
+	// does, so that Raft does not panic): this one must live on to say so.
+	started := make(chan outcome, 1)
+	go func() {
+		defer close(started)
+		r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport)
+		started <- outcome{r, err}
+	}()
+	o, ok := <-started
+	if !ok {
+		return nil, errors.New("start raft: its log failed")
+	}
+	r, err := o.raft, o.err
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
