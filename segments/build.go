@@ -10,9 +10,8 @@ import (
 	"strings"
 
 	"chorale/disk"
-	"chorale/message"
+	"chorale/segments/arena"
 	"chorale/segments/format"
-	"chorale/topic"
 )
 
 // Build turns cut stretches into files, and removes files that edits have removed,
@@ -97,35 +96,40 @@ func (l *Log) sweep() error {
 // already, as after a restart, the bytes are only hashed first: if that file is
 // the one, nothing is written.
 func (l *Log) build(s *stretch) (*file, error) {
-	p := newLayout(s, l.o.Topics)
-	if l.hasRange(s.first, s.last()) {
-		meta, _, err := p.write(io.Discard)
+	p := arena.NewLayout(s.Arena, l.o.Topics)
+	if l.hasRange(s.First(), s.Last()) {
+		sum, err := p.Write(io.Discard)
 		if err != nil {
 			return nil, err
 		}
-		if f := l.take(meta); f != nil {
+		if f := l.take(newMeta(sum)); f != nil {
 			return f, nil
 		}
 	}
-	var meta FileMeta
-	var f *format.File
-	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.first, s.last(), segmentSuffix, disk.TempSuffix))
+	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.First(), s.Last(), segmentSuffix, disk.TempSuffix))
+	var sum format.Summary
 	err := writeSynced(l.o.FS, temp, func(w io.Writer) (err error) {
-		meta, f, err = p.write(w)
+		sum, err = p.Write(w)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	final := l.path(meta.Name())
-	if err := l.o.FS.Rename(temp, final); err != nil {
+	f := &file{File: sum.File, fs: l.o.FS, meta: newMeta(sum)}
+	f.Path = l.path(f.meta.Name())
+	if err := l.o.FS.Rename(temp, f.Path); err != nil {
 		return nil, err
 	}
-	if err := l.o.FS.SyncDir(l.o.Dir); err != nil {
-		return nil, err
+	return f, l.o.FS.SyncDir(l.o.Dir)
+}
+
+// newMeta is the description of a new segment in the manifest.
+func newMeta(s format.Summary) FileMeta {
+	h := s.File.Header
+	return FileMeta{
+		Kind: KindSegment, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
+		Messages: h.Messages(), Bytes: s.Bytes, Hash: s.Hash, Sum: s.File.Trailer.Sum,
 	}
-	f.Path = final
-	return &file{File: f, fs: l.o.FS, meta: meta}, nil
 }
 
 func (l *Log) hasRange(first, last uint64) bool {
@@ -159,79 +163,4 @@ func writeSynced(fsys disk.FS, path string, write func(io.Writer) error) (err er
 		return err
 	}
 	return f.Sync()
-}
-
-// layout is the plan of a file: the order of the records of a closed stretch.
-// Nothing is copied: a counting sort by partition over places in memory.
-type layout struct {
-	s          *stretch
-	partitions []uint32 // in tree order
-	counts     []uint32 // by partition id
-	order      []place  // of the records, partition by partition
-	volumes    []format.TopicVolume
-	times      format.Times
-}
-
-func newLayout(s *stretch, t *topic.Table) *layout {
-	p := &layout{s: s, counts: make([]uint32, t.Partitions())}
-	places := p.scan(t)
-	slices.SortFunc(p.partitions, func(a, b uint32) int { return format.CompareTree(t.PartitionName(a), t.PartitionName(b)) })
-	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
-	next := make([]uint32, len(p.counts)) // where the partition's next record goes
-	at := uint32(0)
-	for _, id := range p.partitions {
-		next[id] = at
-		at += p.counts[id]
-	}
-	p.order = make([]place, s.count)
-	for i, id := range s.partitions {
-		p.order[next[id]] = places[i]
-		next[id]++
-	}
-	return p
-}
-
-// scan walks the stretch in order of the stream: it counts, and returns where the
-// records are.
-func (p *layout) scan(t *topic.Table) []place {
-	places := make([]place, p.s.count)
-	volume := make([]uint32, t.Len()) // index in p.volumes + 1
-	var at place
-	for i, id := range p.s.partitions {
-		b, next := p.s.at(at)
-		places[i], at = place{next.chunk, next.off - uint32(len(b))}, next
-		if p.counts[id]++; p.counts[id] == 1 {
-			p.partitions = append(p.partitions, id)
-		}
-		r := message.Record(b)
-		if volume[r.Topic()] == 0 {
-			p.volumes = append(p.volumes, format.TopicVolume{Name: t.Name(r.Topic()), ID: r.Topic(), First: r.Seq()})
-			volume[r.Topic()] = uint32(len(p.volumes))
-		}
-		v := &p.volumes[volume[r.Topic()]-1]
-		v.Messages++
-		v.Bytes += uint64(len(b))
-		v.Last = r.Seq()
-		p.times.Add(r.Time())
-	}
-	return places
-}
-
-// write writes the file and describes it.
-func (p *layout) write(to io.Writer) (FileMeta, *format.File, error) {
-	h := format.Header{First: p.s.first, Last: p.s.last(), FirstTime: p.s.firstTime, LastTime: p.s.lastTime}
-	w := format.NewWriter(to, h)
-	order := p.order
-	for _, id := range p.partitions {
-		for range p.counts[id] {
-			b, _ := p.s.at(order[0])
-			order = order[1:]
-			w.Add(id, b)
-		}
-	}
-	sum, err := w.Finish(p.volumes, &p.times)
-	return FileMeta{
-		Kind: KindSegment, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
-		Messages: p.s.count, Bytes: sum.Bytes, Hash: sum.Hash, Sum: sum.File.Trailer.Sum,
-	}, sum.File, err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"chorale/message"
+	"chorale/segments/arena"
 )
 
 // maxTarget bounds the target of the cut, so that positions within a file and its
@@ -19,12 +20,12 @@ func (l *Log) SetTarget(bytes int64) { l.target = min(bytes, maxTarget) }
 // see it after Publish.
 func (l *Log) Append(partition uint32, r message.Record) {
 	if l.open == nil {
-		l.open = newStretch(l.next, l.target)
+		l.open = &stretch{Arena: arena.New(l.next, l.target)}
 		l.mu.Lock()
 		l.change(func(v *view) { v.stretches = append(v.stretches, l.open) })
 		l.mu.Unlock()
 	}
-	l.open.append(partition, r)
+	l.open.Append(partition, r)
 	l.next++
 }
 
@@ -35,7 +36,7 @@ func (l *Log) Publish() { l.end.Store(l.next - 1) }
 // of every entry, so the cut depends on the log alone. An error is the disk's and
 // ends the node.
 func (l *Log) CutIfFull() error {
-	if l.open == nil || l.target == 0 || l.open.bytes < l.target {
+	if l.open == nil || l.target == 0 || l.open.Bytes() < l.target {
 		return nil
 	}
 	return l.Cut()
@@ -177,7 +178,7 @@ type Stretch struct {
 func (l *Log) Pending() []Stretch {
 	var out []Stretch
 	for _, s := range l.view.Load().stretches {
-		out = append(out, Stretch{First: s.first, Last: s.last(), Closed: s.closed, Chunks: s.records()})
+		out = append(out, Stretch{First: s.First(), Last: s.Last(), Closed: s.closed, Chunks: s.Records()})
 	}
 	return out
 }

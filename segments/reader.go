@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"chorale/message"
+	"chorale/segments/arena"
 	"chorale/segments/format"
 	"chorale/topic"
 )
@@ -22,7 +23,7 @@ type Reader struct {
 	pos uint64
 
 	s    *stretch // where at is valid for pos+1; nil otherwise
-	at   place
+	at   arena.Place
 	scan *fileScan // of the file that holds pos+1; nil outside of files
 	read int64
 }
@@ -110,11 +111,11 @@ func (r *Reader) step(out *output) (int64, error) {
 // and the budget go.
 func (r *Reader) stepMemory(out *output, s *stretch, last uint64) int64 {
 	if r.s != s {
-		r.s, r.at = s, s.seek(r.pos+1)
+		r.s, r.at = s, s.Seek(r.pos+1)
 	}
 	spent := int64(0)
 	for r.pos < last && spent < scanBudget {
-		b, next := s.at(r.at)
+		b, next := s.At(r.at)
 		if r.sel.Match(message.Record(b).Topic()) && !out.add(b) {
 			break
 		}

@@ -151,7 +151,7 @@ func (l *Log) DurableEnd() uint64 {
 		end = v.manifest.Files[i].Last
 	}
 	for _, s := range v.stretches {
-		if s.first == end+1 && s.built != nil {
+		if s.First() == end+1 && s.built != nil {
 			end = s.built.meta.Last
 		}
 	}

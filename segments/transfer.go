@@ -158,12 +158,12 @@ func (v *view) seekTime(t int64, end uint64) uint64 {
 	for i, s := range v.stretches {
 		last := end
 		if i+1 < len(v.stretches) {
-			last = min(end, v.stretches[i+1].first-1)
+			last = min(end, v.stretches[i+1].First()-1)
 		}
-		if s.first > end {
+		if s.First() > end {
 			break
 		}
-		if after := s.seekTime(t, last); after < last {
+		if after := s.SeekTime(t, last); after < last {
 			return after
 		}
 	}

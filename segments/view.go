@@ -5,13 +5,22 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+
+	"chorale/segments/arena"
 )
+
+// stretch is a part of the stream in memory.
+type stretch struct {
+	*arena.Arena
+	closed bool  // nothing is appended any more; guarded by Log.mu
+	built  *file // the file of a closed stretch, durable here; guarded by Log.mu
+}
 
 // view is the whole history at one moment. Immutable, as are its slices; the
 // stretches in it grow at the open end.
 //
 // Invariant: stretches are contiguous, and without a gap to the manifest:
-// stretches[0].first <= manifest.End()+1. What lies in both is read from memory.
+// stretches[0].First() <= manifest.End()+1. What lies in both is read from memory.
 type view struct {
 	manifest  Manifest
 	files     []*file // as manifest.Files; nil is not here
@@ -21,9 +30,9 @@ type view struct {
 // stretch returns the stretch that holds seq, and the last seq that it can hold.
 func (v *view) stretch(seq, end uint64) (*stretch, uint64) {
 	for i, s := range slices.Backward(v.stretches) {
-		if s.first <= seq {
+		if s.First() <= seq {
 			if i+1 < len(v.stretches) {
-				end = min(end, v.stretches[i+1].first-1)
+				end = min(end, v.stretches[i+1].First()-1)
 			}
 			return s, end
 		}
@@ -33,7 +42,7 @@ func (v *view) stretch(seq, end uint64) (*stretch, uint64) {
 
 // inMemory reports whether all of a file's messages are in memory as well.
 func (v *view) inMemory(m FileMeta) bool {
-	return len(v.stretches) > 0 && v.stretches[0].first <= m.First
+	return len(v.stretches) > 0 && v.stretches[0].First() <= m.First
 }
 
 // change exchanges the view for an edited copy, under l.mu, and tells who waits
@@ -53,10 +62,10 @@ func (l *Log) change(edit func(v *view)) {
 func (v *view) settle() (deviating []*file) {
 	for len(v.stretches) > 0 {
 		s := v.stretches[0]
-		if !s.closed || s.last() > v.manifest.End() {
+		if !s.closed || s.Last() > v.manifest.End() {
 			break
 		}
-		if i := v.manifest.find(s.first); i < len(v.files) {
+		if i := v.manifest.find(s.First()); i < len(v.files) {
 			switch {
 			case s.built != nil && s.built.meta == v.manifest.Files[i]:
 				v.files[i] = s.built
@@ -159,9 +168,7 @@ func (l *Log) Stats() Stats {
 		}
 	}
 	for _, t := range v.stretches {
-		for _, c := range *t.chunks.Load() {
-			s.MemoryBytes += int64(len(c.bytes))
-		}
+		s.MemoryBytes += t.MemoryBytes()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

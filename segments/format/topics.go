@@ -23,11 +23,12 @@ import (
 
 // TopicVolume is what a file holds of one topic.
 type TopicVolume struct {
-	Name        string
-	ID          uint32
-	Messages    uint64
-	Bytes       uint64 // of the padded records
-	First, Last uint64 // seqs
+	Name     string `json:"name"`
+	ID       uint32 `json:"id"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"` // of the padded records
+	First    uint64 `json:"first_seq"`
+	Last     uint64 `json:"last_seq"`
 }
 
 const (

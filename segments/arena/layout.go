@@ -1,0 +1,83 @@
+package arena
+
+import (
+	"io"
+	"slices"
+
+	"chorale/message"
+	"chorale/segments/format"
+	"chorale/topic"
+)
+
+// Layout is the plan of a file: the order of the records of a full arena.
+// Nothing is copied: a counting sort by partition over places in memory.
+type Layout struct {
+	a          *Arena
+	partitions []uint32 // in tree order
+	counts     []uint32 // by partition id
+	order      []Place  // of the records, partition by partition
+	volumes    []format.TopicVolume
+	times      format.Times
+}
+
+// NewLayout plans the file of an arena that is full. The table holds the names of
+// all its topics and partitions.
+func NewLayout(a *Arena, t *topic.Table) *Layout {
+	p := &Layout{a: a, counts: make([]uint32, t.Partitions())}
+	places := p.scan(t)
+	slices.SortFunc(p.partitions, func(a, b uint32) int { return format.CompareTree(t.PartitionName(a), t.PartitionName(b)) })
+	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
+	next := make([]uint32, len(p.counts)) // where the partition's next record goes
+	at := uint32(0)
+	for _, id := range p.partitions {
+		next[id] = at
+		at += p.counts[id]
+	}
+	p.order = make([]Place, a.count)
+	for i, id := range a.partitions {
+		p.order[next[id]] = places[i]
+		next[id]++
+	}
+	return p
+}
+
+// scan walks the arena in the order of the stream: it counts, and returns where the
+// records are.
+func (p *Layout) scan(t *topic.Table) []Place {
+	places := make([]Place, p.a.count)
+	volume := make([]uint32, t.Len()) // index in p.volumes + 1
+	var at Place
+	for i, id := range p.a.partitions {
+		b, next := p.a.At(at)
+		places[i], at = Place{next.chunk, next.off - uint32(len(b))}, next
+		if p.counts[id]++; p.counts[id] == 1 {
+			p.partitions = append(p.partitions, id)
+		}
+		r := message.Record(b)
+		if volume[r.Topic()] == 0 {
+			p.volumes = append(p.volumes, format.TopicVolume{Name: t.Name(r.Topic()), ID: r.Topic(), First: r.Seq()})
+			volume[r.Topic()] = uint32(len(p.volumes))
+		}
+		v := &p.volumes[volume[r.Topic()]-1]
+		v.Messages++
+		v.Bytes += uint64(len(b))
+		v.Last = r.Seq()
+		p.times.Add(r.Time())
+	}
+	return places
+}
+
+// Write writes the file and describes it. It can be repeated.
+func (p *Layout) Write(to io.Writer) (format.Summary, error) {
+	h := format.Header{First: p.a.first, Last: p.a.Last(), FirstTime: p.a.firstTime, LastTime: p.a.lastTime}
+	w := format.NewWriter(to, h)
+	order := p.order
+	for _, id := range p.partitions {
+		for range p.counts[id] {
+			b, _ := p.a.At(order[0])
+			order = order[1:]
+			w.Add(id, b)
+		}
+	}
+	return w.Finish(p.volumes, &p.times)
+}

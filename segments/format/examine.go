@@ -1,0 +1,211 @@
+package format
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"chorale/message"
+	"chorale/topic"
+)
+
+// Report is what Examine found out about a file. Its JSON is what the inspector
+// prints.
+type Report struct {
+	Path       string            `json:"path"`
+	Bytes      int64             `json:"bytes"`
+	Hash       string            `json:"sha256"`
+	First      uint64            `json:"first_seq"`
+	Last       uint64            `json:"last_seq"`
+	FirstTime  int64             `json:"first_time_ns"`
+	LastTime   int64             `json:"last_time_ns"`
+	Trailer    Trailer           `json:"-"`
+	Blocks     int               `json:"blocks"`
+	Partitions []PartitionVolume `json:"partitions"`
+	Topics     []TopicVolume     `json:"topics"`
+	// Findings is empty for a sound file.
+	Findings []string `json:"findings"`
+}
+
+// PartitionVolume is what a file holds of one topic partition.
+type PartitionVolume struct {
+	Name     string `json:"name"`
+	ID       uint32 `json:"id"`
+	Offset   int64  `json:"offset"`
+	Bytes    int64  `json:"bytes"`
+	Blocks   int    `json:"blocks"`
+	Messages uint64 `json:"messages"`
+}
+
+// maxFindings bounds the list; a file that is damaged so often has one cause.
+const maxFindings = 20
+
+// Examine reads the whole file and proves everything that the file alone can
+// prove: all checksums, that each seq is there exactly once, that each message
+// names the one before it of its topic, and that the tables say what the records
+// are. It reports as much as a damaged file still gives.
+func Examine(r io.ReaderAt, size int64, path string) *Report {
+	e := &examiner{r: r, report: &Report{Path: path, Bytes: size}}
+	e.hash(size)
+	f, err := Open(r, size, path)
+	if err != nil {
+		e.find(err)
+		return e.report
+	}
+	e.file = f
+	h := f.Header
+	e.report.First, e.report.Last, e.report.FirstTime, e.report.LastTime = h.First, h.Last, h.FirstTime, h.LastTime
+	e.report.Trailer = f.Trailer
+	x, err := f.Index(r)
+	if err != nil {
+		e.find(err)
+		return e.report
+	}
+	e.report.Blocks = len(x.Blocks)
+	if e.report.Topics, err = f.Topics(r); err != nil {
+		e.find(err)
+	}
+	e.partitions(x)
+	e.records(x)
+	return e.report
+}
+
+type examiner struct {
+	r      io.ReaderAt
+	file   *File
+	report *Report
+}
+
+func (e *examiner) find(err error) {
+	switch n := len(e.report.Findings); {
+	case n < maxFindings:
+		e.report.Findings = append(e.report.Findings, err.Error())
+	case n == maxFindings:
+		e.report.Findings = append(e.report.Findings, "and more")
+	}
+}
+
+func (e *examiner) hash(size int64) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(e.r, 0, size)); err != nil {
+		e.find(fmt.Errorf("%s: %w", e.report.Path, err))
+		return
+	}
+	e.report.Hash = hex.EncodeToString(sum.Sum(nil))
+}
+
+// partitions pairs the groups of blocks with the groups of topics: both are in
+// tree order.
+func (e *examiner) partitions(x *Index) {
+	var names []string
+	for _, v := range e.report.Topics {
+		if p := topic.Partition(v.Name); len(names) == 0 || names[len(names)-1] != p {
+			names = append(names, p)
+		}
+	}
+	for _, b := range x.Blocks {
+		list := e.report.Partitions
+		if n := len(list); n == 0 || list[n-1].ID != b.Partition {
+			p := PartitionVolume{ID: b.Partition, Offset: b.Off}
+			if n < len(names) {
+				p.Name = names[n]
+			}
+			e.report.Partitions = append(list, p)
+		}
+		p := &e.report.Partitions[len(e.report.Partitions)-1]
+		p.Bytes += int64(b.Bytes)
+		p.Blocks++
+		p.Messages += uint64(b.Count)
+	}
+	if e.report.Topics != nil && len(names) != len(e.report.Partitions) {
+		e.find(e.file.Damage(HeaderBytes, fmt.Errorf("blocks of %d partitions, topics of %d", len(e.report.Partitions), len(names))))
+	}
+}
+
+// records reads all blocks and compares what they hold with the tables.
+func (e *examiner) records(x *Index) {
+	h := e.file.Header
+	times := make([]int64, h.Messages()) // by seq; -1 is not seen
+	for i := range times {
+		times[i] = -1
+	}
+	volumes := make(map[uint32]*TopicVolume)
+	var buf []byte
+	for _, b := range x.Blocks {
+		buf = append(buf[:0], make([]byte, b.Bytes)...)
+		if err := e.file.ReadBlocks(e.r, []Block{b}, buf); err != nil {
+			e.find(err)
+			continue
+		}
+		if err := e.block(b, buf, times, volumes); err != nil {
+			e.find(e.file.Damage(b.Off, err))
+		}
+	}
+	if len(e.report.Findings) > 0 {
+		return // what follows would only repeat it
+	}
+	e.compareTopics(volumes)
+	e.compareTimes(times)
+}
+
+// block checks the records of one block.
+func (e *examiner) block(b Block, buf []byte, times []int64, volumes map[uint32]*TopicVolume) error {
+	count, before := uint32(0), uint64(0)
+	for len(buf) > 0 {
+		r, rest, err := message.Split(buf)
+		if err == nil {
+			err = r.Check()
+		}
+		if err != nil {
+			return err
+		}
+		rel := r.Seq() - e.file.Header.First
+		if r.Seq() <= before || rel < uint64(b.First) || rel > uint64(b.Last) || times[rel] != -1 {
+			return fmt.Errorf("seq %d behind seq %d, or twice in the file, or outside of the block", r.Seq(), before)
+		}
+		v := volumes[r.Topic()]
+		if v == nil {
+			v = &TopicVolume{ID: r.Topic(), First: r.Seq()}
+			volumes[r.Topic()] = v
+		} else if r.Prev() != v.Last {
+			return fmt.Errorf("seq %d of topic %d says that seq %d is before it, the file has %d", r.Seq(), r.Topic(), r.Prev(), v.Last)
+		}
+		v.Messages, v.Bytes, v.Last = v.Messages+1, v.Bytes+uint64(message.Stride(len(r))), r.Seq()
+		times[rel], before, buf = r.Time(), r.Seq(), rest
+		count++
+	}
+	if count != b.Count {
+		return fmt.Errorf("%d records, the block table says %d", count, b.Count)
+	}
+	return nil
+}
+
+func (e *examiner) compareTopics(volumes map[uint32]*TopicVolume) {
+	off := e.file.Trailer.Tables[TopicTable].Off
+	for _, want := range e.report.Topics {
+		have := volumes[want.ID]
+		if have == nil {
+			have = &TopicVolume{}
+		}
+		have.Name = want.Name
+		if *have != want {
+			e.find(e.file.Damage(off, fmt.Errorf("topic table says %+v, the records %+v", want, *have)))
+		}
+		delete(volumes, want.ID)
+	}
+	if len(volumes) > 0 {
+		e.find(e.file.Damage(off, fmt.Errorf("records of %d topics that are not in the topic table", len(volumes))))
+	}
+}
+
+// compareTimes builds the time table anew from the records.
+func (e *examiner) compareTimes(times []int64) {
+	var t Times
+	for _, now := range times {
+		t.Add(now)
+	}
+	if want := e.file.Trailer.Tables[TimeTable]; message.Sum(t.Table()) != want.Sum {
+		e.find(e.file.Damage(want.Off, fmt.Errorf("time table differs from the records")))
+	}
+}

@@ -1,0 +1,105 @@
+package segments
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"chorale/disk"
+	"chorale/segments/format"
+)
+
+// InspectOptions say how Inspect prints.
+type InspectOptions struct {
+	JSON   bool // one object (format.Report) instead of text
+	Topics bool // text: list the topics too, not the partitions alone
+}
+
+// Inspect examines one data file completely and prints what it holds. The error
+// wraps ErrCorrupt if there are findings; they are printed all the same.
+func Inspect(fsys disk.FS, name string, w io.Writer, o InspectOptions) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	r := format.Examine(f, size, name)
+	checkName(r)
+	if o.JSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(r)
+	} else {
+		err = printReport(w, r, o.Topics)
+	}
+	if err == nil && len(r.Findings) > 0 {
+		err = fmt.Errorf("%w: %s: %d findings, the first: %s", ErrCorrupt, name, len(r.Findings), r.Findings[0])
+	}
+	return err
+}
+
+// checkName compares the name of a file with its contents.
+func checkName(r *format.Report) {
+	base := strings.TrimSuffix(path.Base(r.Path), damagedSuffix)
+	if len(r.Findings) > 0 || !dataName.MatchString(base) {
+		return
+	}
+	if want := fmt.Sprintf("%020d-%020d-%s%s", r.First, r.Last, r.Hash[:16], segmentSuffix); base != want {
+		r.Findings = append(r.Findings, fmt.Sprintf("%s: the contents are those of %s", r.Path, want))
+	}
+}
+
+func printReport(w io.Writer, r *format.Report, topics bool) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		for _, c := range cells {
+			fmt.Fprint(tw, c, "\t")
+		}
+		fmt.Fprintln(tw)
+	}
+	row("file", r.Path)
+	row("size", r.Bytes)
+	row("sha256", r.Hash)
+	if r.First > 0 {
+		row("seqs", fmt.Sprintf("%d to %d, %d messages", r.First, r.Last, r.Last-r.First+1))
+		row("times", timeText(r.FirstTime)+" to "+timeText(r.LastTime))
+		row("blocks", fmt.Sprintf("%d, %d bytes", r.Blocks, r.Trailer.Blocks))
+		for i, t := range r.Trailer.Tables {
+			row(format.Table(i), fmt.Sprintf("%d bytes at %d", t.Bytes, t.Off))
+		}
+	}
+	for _, f := range r.Findings {
+		row("finding", f)
+	}
+	if len(r.Findings) == 0 {
+		row("checks", "sound")
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(r.Partitions) > 0 {
+		row()
+		row("partition", "id", "messages", "bytes", "blocks", "offset")
+		for _, p := range r.Partitions {
+			row(p.Name, p.ID, p.Messages, p.Bytes, p.Blocks, p.Offset)
+		}
+	}
+	if topics && len(r.Topics) > 0 {
+		row()
+		row("topic", "id", "messages", "bytes", "first seq", "last seq")
+		for _, t := range r.Topics {
+			row(t.Name, t.ID, t.Messages, t.Bytes, t.First, t.Last)
+		}
+	}
+	return tw.Flush()
+}
+
+func timeText(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
