@@ -11,55 +11,43 @@ const blockEntries = 1024
 // block is a stretch of one partition's index. An entry is a topic id in the upper
 // half and, in the lower, the distance of the message from base in units.
 //
-// Readers follow blocks inside the grace only, and look at no entry whose ordinal
-// is not below the partition's visible.
+// Readers follow blocks inside the grace only.
 type block struct {
 	entries *[blockEntries]uint64
-	first   uint64 // ordinal of entries[0] in the partition
-	number  uint64 // of the partition's blocks, without gaps
 	base    uint64 // position of entries[0]
+	number  uint64 // of the partition's blocks, without gaps
+	// visible is how many entries readers may look at; filled how many there are.
+	// filled is the writer's as long as there is no next block.
+	//
+	//	visible <= filled <= blockEntries
+	visible atomic.Uint32
+	filled  uint32
+	next    atomic.Pointer[block]
+	// freed counts how often the block went back: a cursor that kept it between two
+	// reads compares.
+	freed atomic.Uint32
 	// prev is block number-1; jump is block number&(number-1), so that a block is
 	// found in a logarithm of steps from the newest. Both may be gone: whoever
 	// follows them has checked the number against the oldest block's.
 	prev, jump *block
-	next       atomic.Pointer[block]
-	// freed counts how often the block went back: a cursor that kept it between two
-	// reads compares.
-	freed atomic.Uint64
 
 	// The writer's.
-	owner  *partition
-	filled int
-	link   *block // next in a chunk's list, or in a list of retired or free blocks
+	owner *partition
+	link  *block // next in a chunk's list, or in a list of retired or free blocks
+	batch uint64 // last batch that added an entry
 }
+
+func (b *block) position(i int) uint64 { return b.base + uint64(uint32(b.entries[i])) }
 
 // partition is the index of one topic partition. Idle, it is only this.
-//
-//	oldest.first <= ordinal of any entry in the ring < visible <= written
 type partition struct {
-	visible        atomic.Uint64 // entries up to here may be looked at
-	gone           atomic.Uint64 // entries up to here have left with their blocks
 	oldest, newest atomic.Pointer[block]
-
-	// The writer's.
-	written uint64 // entries ever made, while no block is open
-	blocks  uint64 // blocks ever opened
-	batch   uint64 // last batch that touched it
-}
-
-// count is how many entries of b may be looked at, visible having been loaded
-// before, and the block behind b if there is one.
-func (b *block) count(visible uint64) (int, *block) {
-	end, next := b.first+blockEntries, b.next.Load()
-	if next != nil {
-		end = next.first
-	}
-	return int(max(min(visible, end), b.first) - b.first), next
+	blocks         uint64 // blocks ever opened; the writer's
 }
 
 // seek returns where the entries at or behind a position start. A nil block means
 // that there is none. Inside the grace.
-func (p *partition) seek(visible, position uint64) (*block, int) {
+func (p *partition) seek(position uint64) (*block, int) {
 	b, oldest := p.newest.Load(), p.oldest.Load()
 	if b == nil || oldest == nil || oldest.number > b.number {
 		return nil, 0
@@ -71,17 +59,29 @@ func (p *partition) seek(visible, position uint64) (*block, int) {
 			b = b.prev
 		}
 	}
-	lo, hi := 0, 0
-	hi, _ = b.count(visible)
+	lo, hi := 0, int(b.visible.Load())
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
-		if b.base+uint64(uint32(b.entries[mid])) < position {
+		if b.position(mid) < position {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
 	return b, lo
+}
+
+// held is about how many entries of the partition are in the ring.
+func (p *partition) held() int {
+	b, oldest := p.newest.Load(), p.oldest.Load()
+	if b == nil || oldest == nil || oldest.number > b.number {
+		return 0
+	}
+	n := int(b.visible.Load())
+	if b != oldest {
+		n += int(b.number-oldest.number)*blockEntries - blockEntries/2
+	}
+	return n
 }
 
 const pageLen = 256
@@ -95,7 +95,7 @@ type index struct {
 
 	// The writer's: what the batch touched.
 	batch   uint64
-	touched []*partition
+	touched []*block
 }
 
 // partition returns the index of a partition, or nil if it never had a message.
@@ -119,9 +119,9 @@ func (x *index) add(id, topic uint32, position uint64, c *chunk) {
 	}
 	b.entries[b.filled] = uint64(topic)<<32 | (position - b.base)
 	b.filled++
-	if p.batch != x.batch {
-		p.batch = x.batch
-		x.touched = append(x.touched, p)
+	if b.batch != x.batch {
+		b.batch = x.batch
+		x.touched = append(x.touched, b)
 	}
 }
 
@@ -138,19 +138,19 @@ func (x *index) grow(id uint32) *partition {
 	return x.partition(id)
 }
 
+// open starts a block behind last, which is nil if the partition is idle.
 func (x *index) open(p *partition, last *block, position uint64, c *chunk) *block {
 	b := x.pool.take()
 	b.owner, b.base, b.filled = p, position, 0
-	b.number, b.first = p.blocks, p.written
-	b.prev, b.jump = last, nil
+	b.number, b.prev = p.blocks, last
+	b.jump = p.jump(b)
+	b.visible.Store(0)
 	b.next.Store(nil)
 	p.blocks++
 	if last == nil {
 		x.active.Add(1)
 		p.oldest.Store(b)
 	} else {
-		b.first = last.first + uint64(last.filled)
-		b.jump = p.jump(b)
 		last.next.Store(b)
 	}
 	p.newest.Store(b)
@@ -161,7 +161,7 @@ func (x *index) open(p *partition, last *block, position uint64, c *chunk) *bloc
 // jump finds block number&(number-1), or nil if it is gone.
 func (p *partition) jump(b *block) *block {
 	target := b.number & (b.number - 1)
-	if target < p.oldest.Load().number {
+	if b.prev == nil || target < p.oldest.Load().number {
 		return nil
 	}
 	at := b.prev
@@ -173,12 +173,10 @@ func (p *partition) jump(b *block) *block {
 
 // publish makes the entries of the batch visible.
 func (x *index) publish() {
-	for i, p := range x.touched {
-		if b := p.newest.Load(); b != nil {
-			p.visible.Store(b.first + uint64(b.filled))
-		}
-		x.touched[i] = nil
+	for _, b := range x.touched {
+		b.visible.Store(b.filled)
 	}
+	clear(x.touched)
 	x.touched = x.touched[:0]
 	x.batch++
 }
@@ -190,8 +188,7 @@ func (x *index) evict(g *ring, c *chunk, out *retired) {
 	c.blocks = nil
 	for b != nil {
 		link := b.link
-		last := (b.base + uint64(uint32(b.entries[b.filled-1]))) >> g.shift
-		if last > c.number {
+		if last := b.position(int(b.filled)-1) >> g.shift; last > c.number {
 			to := g.slot(last).Load()
 			b.link, to.blocks = to.blocks, b
 		} else {
@@ -214,12 +211,9 @@ func (x *index) free(b *block) {
 	if oldest == nil || b.number < oldest.number {
 		return
 	}
-	end := b.first + uint64(b.filled)
-	p.gone.Store(end)
 	next := b.next.Load()
 	p.oldest.Store(next)
 	if next == nil {
-		p.written = end
 		p.newest.Store(nil)
 		x.active.Add(-1)
 	}

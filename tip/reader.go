@@ -16,7 +16,27 @@ type Reader struct {
 	scanned uint64 // last seq considered
 	at      uint64 // position behind it, if placed
 	placed  bool
+
+	plan     Plan
+	cursors  []cursor
+	parts    int
+	gathered uint64 // all entries before this position were gathered
+	stretch  stretch
 }
+
+// Plan is how a reader finds its messages.
+type Plan uint8
+
+const (
+	Auto Plan = iota
+	Linear
+	Index
+)
+
+// Force sets plan.
+func (r *Reader) Force(p Plan) { r.plan = p }
+
+var WindowBytes = 4 << 20
 
 // NewReader starts behind seq after. The reader belongs to the selection's
 // goroutine.
@@ -65,11 +85,46 @@ func (r *Reader) step(out *output) (bool, error) {
 	if r.at == end {
 		return false, nil
 	}
+	if r.stretch.next < len(r.stretch.units) {
+		return r.deliver(out), nil
+	}
+	if r.plan == Index {
+		r.aim()
+		hi, seq := min(end, r.at+uint64(WindowBytes/8)), head
+		shift := r.tip.ring.shift
+		if hi < end {
+			hi = hi >> shift << shift
+			c := r.tip.ring.chunk(hi >> shift)
+			if c == nil {
+				return true, nil
+			}
+			seq = c.first - 1
+		}
+		r.gather(hi, seq)
+		if r.tip.floorPosition.Load() > r.stretch.lo {
+			r.stretch.units = r.stretch.units[:0]
+			return true, nil
+		}
+		return r.deliver(out), nil
+	}
 	c := r.tip.ring.chunk(r.at >> r.tip.ring.shift)
 	if c == nil {
 		return true, nil // it went just now: the floor says so
 	}
 	return r.linear(c, end, out), nil
+}
+
+func (r *Reader) aim() {
+	parts := r.sel.Partitions()
+	if len(parts) != r.parts || r.gathered != r.at {
+		r.cursors = r.cursors[:0]
+		for _, id := range parts {
+			if p := r.tip.index.partition(id); p != nil {
+				r.cursors = append(r.cursors, cursor{partition: p, covered: r.sel.PartitionCovered(id)})
+			}
+		}
+		r.parts = len(parts)
+	}
 }
 
 // place finds the position of seq scanned+1. The reader stays unplaced if it is

@@ -139,7 +139,8 @@ func (g *ring) take(size int) *chunk {
 		g.spare = g.spare[:n-1]
 		return c
 	}
-	return &chunk{buf: make([]byte, size), marks: make([]uint32, size/minStride/markEvery+1)}
+	buf := make([]byte, size)
+	return &chunk{buf: buf, marks: make([]uint32, size/minStride/markEvery+1)}
 }
 
 // drop takes the oldest chunk out of the ring.
