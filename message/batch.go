@@ -3,6 +3,7 @@ package message
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // A batch is what a publisher sends and what a Raft entry carries, unchanged:
@@ -19,7 +20,9 @@ import (
 //	            records   padded, heads as the package comment says
 //
 // The messages of one atomic unit stand together and carry the same producer
-// number; the numbers of a batch's units rise by one from unit to unit.
+// number; the numbers of a batch's units rise by one from unit to unit. The table
+// holds the topics in the order in which the records name them first, and no
+// others: a batch brings no topic into being without a message.
 const (
 	batchMagic     = 0x31424843 // "CHB1"
 	batchHeadBytes = 40
@@ -71,10 +74,10 @@ func BatchBytes(b []byte) (n int, ok bool) {
 	return n, n >= batchHeadBytes && n <= len(b)
 }
 
-// ParseBatch checks an encoded batch completely (checksums of the batch and of
-// every body, table, sizes, units, numbers) and returns its view. Names are
-// checked for length only: their rules belong to package topic. An error says
-// what is wrong and wraps ErrCorrupt.
+// ParseBatch checks an encoded batch completely (limits, checksums of the batch and
+// of every body, table, sizes, units, numbers) and returns its view. Names may be
+// any bytes, also twice the same: their rules belong to package topic. An error
+// says what is wrong and wraps ErrCorrupt.
 func ParseBatch(b []byte) (Batch, error) { return parseBatch(b, true) }
 
 // ReadBatch is ParseBatch without the bodies' checksums, for a batch that was
@@ -85,6 +88,9 @@ func parseBatch(b []byte, bodies bool) (Batch, error) {
 	if n, ok := BatchBytes(b); !ok || n != len(b) {
 		return Batch{}, fmt.Errorf("%w: batch of %d bytes is cut or overlong", ErrCorrupt, len(b))
 	}
+	if len(b) > MaxBatchBytes {
+		return Batch{}, fmt.Errorf("%w: batch of %d bytes: at most %d are allowed", ErrCorrupt, len(b), MaxBatchBytes)
+	}
 	if m := binary.LittleEndian.Uint32(b); m != batchMagic {
 		return Batch{}, fmt.Errorf("%w: batch starts with %08x, want %08x", ErrCorrupt, m, uint32(batchMagic))
 	}
@@ -94,11 +100,11 @@ func parseBatch(b []byte, bodies bool) (Batch, error) {
 	out := Batch{Count: int(binary.LittleEndian.Uint32(b[12:]))}
 	copy(out.Producer[:], b[16:32])
 	topics, table := int(binary.LittleEndian.Uint32(b[32:])), int(binary.LittleEndian.Uint32(b[36:]))
-	if table > len(b)-batchHeadBytes || table%Align != 0 || topics > table/2 {
-		return Batch{}, fmt.Errorf("%w: topic table of %d bytes in a batch of %d", ErrCorrupt, table, len(b))
-	}
 	if out.Count == 0 || out.Count > MaxBatchMessages {
 		return Batch{}, fmt.Errorf("%w: batch of %d messages: 1 to %d are allowed", ErrCorrupt, out.Count, MaxBatchMessages)
+	}
+	if table > len(b)-batchHeadBytes || table%Align != 0 || topics > out.Count {
+		return Batch{}, fmt.Errorf("%w: table of %d topics, %d bytes, for %d messages in %d bytes", ErrCorrupt, topics, table, out.Count, len(b))
 	}
 	var err error
 	if out.Topics, err = parseTable(b[batchHeadBytes:batchHeadBytes+table], topics); err != nil {
@@ -126,18 +132,20 @@ func parseTable(b []byte, count int) ([][]byte, error) {
 
 // check walks the records: sizes, topics, units, numbers, and bodies if asked.
 func (v Batch) check(bodies bool) error {
-	rest, left, number := v.Records, 0, uint64(0)
+	rest, left, number, named := v.Records, 0, uint64(0), 0
 	for i := range v.Count {
 		r, tail, err := Split(rest)
 		if err != nil {
 			return fmt.Errorf("message %d of the batch: %w", i, err)
 		}
-		if !allZero(rest[len(r):Stride(len(r))]) {
-			return fmt.Errorf("%w: message %d of the batch: padding is not zero", ErrCorrupt, i)
+		if !allZero(rest[len(r):Stride(len(r))]) || !allZero(r[36:HeadBytes]) {
+			return fmt.Errorf("%w: message %d of the batch: padding or head checksum is not zero", ErrCorrupt, i)
 		}
-		if int(r.Topic()) >= len(v.Topics) {
-			return fmt.Errorf("%w: message %d names topic %d of %d", ErrCorrupt, i, r.Topic(), len(v.Topics))
+		topic := int(r.Topic())
+		if topic >= len(v.Topics) || topic > named {
+			return fmt.Errorf("%w: message %d names topic %d of %d behind %d", ErrCorrupt, i, topic, len(v.Topics), named)
 		}
+		named = max(named, topic+1)
 		if bodies {
 			if got, want := Sum(r.Body()), binary.LittleEndian.Uint32(r[32:]); got != want {
 				return fmt.Errorf("%w: message %d of the batch: body checksum %08x, want %08x", ErrCorrupt, i, got, want)
@@ -151,8 +159,9 @@ func (v Batch) check(bodies bool) error {
 		}
 		rest = tail
 	}
-	if left != 0 || len(rest) != 0 {
-		return fmt.Errorf("%w: the batch's last unit lacks %d messages, %d bytes are over", ErrCorrupt, left, len(rest))
+	// No unit is open here: none may begin that has no room for its messages.
+	if len(rest) != 0 || named != len(v.Topics) {
+		return fmt.Errorf("%w: behind the batch's last message %d bytes and %d topics are over", ErrCorrupt, len(rest), len(v.Topics)-named)
 	}
 	return nil
 }
@@ -205,8 +214,8 @@ type Entry struct {
 	Expected *uint64
 }
 
-// Add appends one atomic unit under the producer's number (0 without producer).
-// Limits of names and drafts are the caller's to check.
+// Add appends one atomic unit under the producer's number (0 without producer). It
+// copies what it is given. Limits of names and drafts are the caller's to check.
 func (b *Builder) Add(number uint64, unit ...Entry) {
 	if b.topics == nil {
 		b.topics = make(map[string]uint32)
@@ -217,7 +226,7 @@ func (b *Builder) Add(number uint64, unit ...Entry) {
 		r := Record(b.records[start:])
 		var condition uint64
 		if e.Expected != nil {
-			condition = *e.Expected + 1
+			condition = min(*e.Expected, math.MaxUint64-1) + 1 // neither seq is ever reached
 		}
 		binary.LittleEndian.PutUint32(r[4:], b.topic(e.Topic))
 		binary.LittleEndian.PutUint64(r[8:], number)
@@ -249,9 +258,7 @@ func (b *Builder) Bytes() int { return batchHeadBytes + Stride(len(b.table)) + l
 func (b *Builder) Encode(dst []byte, producer ProducerID) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, batchHeadBytes)...)
-	dst = append(dst, b.table...)
-	var zero [Align]byte
-	dst = append(dst, zero[:Stride(len(b.table))-len(b.table)]...)
+	dst = pad(append(dst, b.table...), len(b.table))
 	dst = append(dst, b.records...)
 	h := dst[start:]
 	binary.LittleEndian.PutUint32(h, batchMagic)

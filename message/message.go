@@ -15,7 +15,7 @@
 //	24     8    time      nanoseconds since 1970 UTC (in a batch: messages left in
 //	                      the atomic unit, this one included: n, n-1, .. 1)
 //	32     4    body sum  CRC-32C of the body
-//	36     4    head sum  CRC-32C of bytes 0..36
+//	36     4    head sum  CRC-32C of bytes 0..36 (in a batch: zero)
 //	40          body      uvarint length of headers, headers, payload
 //	            padding   zeros up to a multiple of 8
 //
@@ -198,10 +198,13 @@ func appendRecord(dst []byte, d Draft) []byte {
 	r := Record(dst[start:])
 	binary.LittleEndian.PutUint32(r, uint32(len(r)))
 	binary.LittleEndian.PutUint32(r[32:], Sum(r.Body()))
-	for len(dst)%Align != start%Align {
-		dst = append(dst, 0)
-	}
-	return dst
+	return pad(dst, len(r))
+}
+
+// pad appends the padding of a record of the given size.
+func pad(dst []byte, size int) []byte {
+	var zero [Align]byte
+	return append(dst, zero[:Stride(size)-size]...)
 }
 
 // NewRecord encodes and stamps a message in one step. The stream's own path
@@ -216,11 +219,7 @@ func NewRecord(d Draft, topic uint32, seq, prev uint64, time int64) Record {
 
 // AppendPadded appends a record and its padding, so that what follows is aligned
 // if dst was.
-func AppendPadded(dst []byte, r Record) []byte {
-	dst = append(dst, r...)
-	var zero [Align]byte
-	return append(dst, zero[:Stride(len(r))-len(r)]...)
-}
+func AppendPadded(dst []byte, r Record) []byte { return pad(append(dst, r...), len(r)) }
 
 func headerBytes(hs []Header) int {
 	n := 0
@@ -257,10 +256,11 @@ func checkBody(b []byte) error {
 }
 
 // lengthPrefixed splits off a uvarint length and that many bytes. Only the
-// shortest form of the length is accepted: one message has one encoding.
+// shortest form of the length is accepted: one message has one encoding. (Uvarint
+// answers w <= 0 to what is no number.)
 func lengthPrefixed(b []byte) (field, rest []byte, ok bool) {
 	n, w := binary.Uvarint(b)
-	if w <= 0 || w != uvarintLen(n) || n > uint64(len(b)-w) {
+	if w != uvarintLen(n) || n > uint64(len(b)-w) {
 		return nil, nil, false
 	}
 	return b[w : w+int(n)], b[w+int(n):], true
