@@ -66,6 +66,9 @@ func Examine(r io.ReaderAt, size int64, path string) *Report {
 	if e.report.Topics, err = f.Topics(r); err != nil {
 		e.find(err)
 	}
+	if _, err := f.SeekTime(r, h.FirstTime); err != nil {
+		e.find(err)
+	}
 	e.partitions(x)
 	e.records(x)
 	return e.report

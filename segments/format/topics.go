@@ -117,6 +117,9 @@ func decodeTopic(b, name []byte, h Header) (v TopicVolume, grown, rest []byte, e
 	if !ok || n[0] > uint64(len(name)) || n[1] > uint64(len(b)) || n[0]+n[1] > topic.MaxBytes {
 		return v, nil, nil, fmt.Errorf("its name shares %d bytes and has %d more", n[0], n[1])
 	}
+	if n[1] > 0 && n[0] < uint64(len(name)) && name[n[0]] == b[0] {
+		return v, nil, nil, fmt.Errorf("its name shares more than %d bytes", n[0])
+	}
 	name = append(name[:n[0]], b[:n[1]]...)
 	var f [topicFields]uint64
 	rest, ok = takeUvarints(b[n[1]:], f[:])
