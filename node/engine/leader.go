@@ -146,13 +146,14 @@ func (e *Engine) duties(ctx context.Context) {
 		}
 	}
 	e.caughtUp.Store(true)
-	e.leading.set(e.settings.ID, true)
-	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
+	// A publish needs a genesis before it in the log: so nothing is served before.
 	for e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
 		if err := e.found(ctx); err != nil && !pause(ctx, dutyPause) {
 			return
 		}
 	}
+	e.leading.set(e.settings.ID, true)
+	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
 	for {
 		changed := e.history.Changed()
 		files := e.history.Proposals()
