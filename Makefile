@@ -43,7 +43,7 @@ lint: ## gofmt, go vet, staticcheck, govulncheck
 
 .PHONY: demo
 demo: build ## three nodes on loopback: import, kill the leader, recover, compare
-	@$(GO) run ./internal/demo -chorale bin/chorale -data testdata
+	@$(GO) build -o bin/demo ./internal/demo && exec bin/demo
 
 .PHONY: jepsen
 jepsen: build ## chaos: simulated histories and real processes, for CHAOS=30m

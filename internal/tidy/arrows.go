@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"client": {"api", "message", "topic"},
 
 	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv"},
-	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "bench", "internal/tsv"},
+	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "compactor", "node", "client", "bench", "internal/tsv"},
 
 	"jepsen":        {"client", "message", "topic", "internal/tsv"},
 	"internal/tidy": {},
