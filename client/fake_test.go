@@ -32,6 +32,8 @@ type fakeCluster struct {
 	nodes        []*fakeNode
 	payloadLimit int
 
+	script sync.Mutex // orders the hooks; taken before mu
+
 	mu        sync.Mutex
 	records   []message.Record // records[i] has seq i+1
 	names     []string
@@ -176,6 +178,26 @@ func (c *fakeCluster) topic(name string) uint32 {
 	return id
 }
 
+// applyLate applies the oldest copy that was held back.
+func (c *fakeCluster) applyLate() {
+	c.mu.Lock()
+	var batch []byte
+	if len(c.late) > 0 {
+		batch, c.late = c.late[0], c.late[1:]
+	}
+	c.mu.Unlock()
+	if batch != nil {
+		c.apply(batch)
+	}
+}
+
+// forget drops all producers.
+func (c *fakeCluster) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.producers)
+}
+
 // payloads lists the stored payloads in order.
 func (c *fakeCluster) payloads() (out []string) {
 	c.mu.Lock()
@@ -185,6 +207,9 @@ func (c *fakeCluster) payloads() (out []string) {
 	}
 	return out
 }
+
+// errMute makes a node send nothing more, without ending the stream.
+var errMute = errors.New("mute")
 
 // fakeNode is one node; its hooks misbehave.
 type fakeNode struct {
@@ -198,12 +223,13 @@ type fakeNode struct {
 
 	// onBatch is asked what to do with a batch; nil means take.
 	onBatch func() verdict
-	// onFrame may change a response, or return an error to end the stream.
+	// onFrame may change a response, or return an error to end the stream (io.EOF: in
+	// peace).
 	onFrame func(m *api.SubscribeResponse) error
 	// onSubscribe may refuse a subscription.
 	onSubscribe func(r *api.SubscribeRequest) error
 	// lag is how many of the newest messages the node does not know.
-	lag func() int
+	lag atomic.Int64
 	// frameMessages bounds the messages of a response; 0 means 100.
 	frameMessages int
 }
@@ -252,10 +278,7 @@ func (n *fakeNode) Publish(s grpc.BidiStreamingServer[api.PublishRequest, api.Pu
 		}
 		batch := slices.Clone(f.BatchBytes())
 		f.Release()
-		do := take
-		if n.onBatch != nil {
-			do = n.onBatch()
-		}
+		do := n.judge()
 		r := &api.PublishResponse{Id: f.ID}
 		switch do {
 		case cutBefore:
@@ -289,15 +312,29 @@ func (n *fakeNode) Publish(s grpc.BidiStreamingServer[api.PublishRequest, api.Pu
 	}
 }
 
+// judge asks the hook, one batch of the cluster at a time.
+func (n *fakeNode) judge() verdict {
+	n.cluster.script.Lock()
+	defer n.cluster.script.Unlock()
+	if n.onBatch == nil {
+		return take
+	}
+	return n.onBatch()
+}
+
+// misbehave sets the hook of a node that may be running.
+func (n *fakeNode) misbehave(f func() verdict) {
+	n.cluster.script.Lock()
+	defer n.cluster.script.Unlock()
+	n.onBatch = f
+}
+
 // known is how far this node knows the stream, and a channel that tells of more.
 func (n *fakeNode) known() (records []message.Record, names []string, grown chan struct{}) {
 	c := n.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	end := len(c.records)
-	if n.lag != nil {
-		end = max(0, end-n.lag())
-	}
+	end := max(0, len(c.records)-int(n.lag.Load()))
 	return c.records[:end], slices.Clone(c.names), c.grown
 }
 
@@ -338,7 +375,14 @@ func (n *fakeNode) deliver(r *api.SubscribeRequest, s grpc.ServerStreamingServer
 	after, until, told := m.Opened.AfterSeq, m.Opened.UntilSeq, map[uint32]bool{}
 	for {
 		if n.onFrame != nil {
-			if err := n.onFrame(m); err != nil {
+			switch err := n.onFrame(m); err {
+			case nil:
+			case errMute:
+				<-s.Context().Done()
+				return s.Context().Err()
+			case io.EOF:
+				return nil
+			default:
 				return err
 			}
 		}

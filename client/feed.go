@@ -199,18 +199,20 @@ func (f *feed) try(ctx context.Context, n *nodes.Node) (_ *source, err error) {
 
 // check holds the opening of a stream against the request.
 func (f *feed) check(n *nodes.Node, o *api.Opened) error {
-	at := Position{Cluster: f.cluster, Seq: f.scanned, Filters: f.filters}
 	if known := f.request.ClusterId; known != "" && o.ClusterId != known {
 		return fmt.Errorf("%w: node %s belongs to %q, the subscription to %q", ErrOtherCluster, n.Address, o.ClusterId, known)
 	}
-	if start, ok := f.request.Start.(*api.SubscribeRequest_AfterSeq); ok && o.AfterSeq != start.AfterSeq {
-		at.Seq = start.AfterSeq
-		return &ViolationError{Node: n.Address, Position: at,
-			Reason: fmt.Sprintf("it starts behind %d, %d was asked for", o.AfterSeq, start.AfterSeq)}
+	violation := &ViolationError{Node: n.Address, Position: Position{Cluster: f.cluster, Filters: f.filters}}
+	if start, ok := f.request.Start.(*api.SubscribeRequest_AfterSeq); ok {
+		violation.Position.Seq = start.AfterSeq
+		if o.AfterSeq != start.AfterSeq {
+			violation.Reason = fmt.Sprintf("it starts behind %d, %d was asked for", o.AfterSeq, start.AfterSeq)
+			return violation
+		}
 	}
 	if !slices.Equal(o.Filters, f.filters) {
-		return &ViolationError{Node: n.Address, Position: at,
-			Reason: fmt.Sprintf("it understood the filters as %q, they are %q", o.Filters, f.filters)}
+		violation.Reason = fmt.Sprintf("it understood the filters as %q, they are %q", o.Filters, f.filters)
+		return violation
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func publisher(t *testing.T, c *Client, o PublisherOptions) *Publisher {
 func TestPublishStoresAndAcknowledges(t *testing.T) {
 	c := newCluster(t, 1)
 	p := publisher(t, c.dial(t, Options{}), PublisherOptions{})
-	ctx := context.Background()
+
 	first := p.Publish(ctx, Message{Topic: "a/b", Payload: []byte("1"), Headers: []Header{{Key: "k", Value: []byte("v")}}})
 	unit := p.PublishAtomic(ctx, Message{Topic: "a/b", Payload: []byte("2")}, Message{Topic: "c", Payload: []byte("3")})
 	called := make(chan Ack, 1)
@@ -72,29 +72,22 @@ func TestPublishSurvivesAnything(t *testing.T) {
 }
 
 func surviveAnything(t *testing.T, seed uint64) {
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng, fate := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 	c := newCluster(t, 3)
 	trouble := rng.IntN(60) // percent of batches
 	for _, n := range c.nodes {
 		n.onBatch = func() verdict {
-			c.mu.Lock()
-			var late []byte
-			if len(c.late) > 0 && rng.IntN(2) == 0 {
-				late, c.late = c.late[0], c.late[1:]
+			if fate.IntN(2) == 0 {
+				c.applyLate()
 			}
-			do := take
-			if rng.IntN(100) < trouble {
-				do = verdict(rng.IntN(int(verdicts)))
+			if fate.IntN(100) < trouble {
+				return verdict(fate.IntN(int(verdicts)))
 			}
-			c.mu.Unlock()
-			if late != nil {
-				c.apply(late)
-			}
-			return do
+			return take
 		}
 	}
 	p := publisher(t, c.dial(t, Options{}), PublisherOptions{MaxMessages: 1 + rng.IntN(200), GiveUpAfter: 24 * time.Hour})
-	ctx := context.Background()
+
 	var results []*Result
 	var first, want []string
 	for i := range 300 {
@@ -189,13 +182,7 @@ func TestPublishBlocksWhenFull(t *testing.T) {
 		"messages": {MaxMessages: 2, GiveUpAfter: 24 * time.Hour}, "bytes": {MaxBytes: 320, GiveUpAfter: 24 * time.Hour}} {
 		inBubble(t, name, func(t *testing.T) {
 			c := newCluster(t, 1)
-			silent := true
-			c.nodes[0].onBatch = func() verdict {
-				if silent {
-					return mute
-				}
-				return take
-			}
+			c.nodes[0].onBatch = func() verdict { return mute }
 			p := publisher(t, c.dial(t, Options{StallAfter: time.Hour}), o)
 			ctx := context.Background()
 			p.Publish(ctx, Message{Topic: "a", Payload: make([]byte, 100)})
@@ -205,7 +192,7 @@ func TestPublishBlocksWhenFull(t *testing.T) {
 			if _, err := p.Publish(short, Message{Topic: "a", Payload: []byte("no")}).Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			silent = false
+			c.nodes[0].misbehave(nil)
 			blocked := p.Publish(ctx, Message{Topic: "a", Payload: []byte("yes")}) // until the stall is over
 			if _, err := blocked.Wait(ctx); err != nil {
 				t.Fatal(err)
@@ -250,7 +237,7 @@ func TestLocalRulesRefuseAtOnce(t *testing.T) {
 func TestConditions(t *testing.T) {
 	c := newCluster(t, 1)
 	p := publisher(t, c.dial(t, Options{}), PublisherOptions{})
-	ctx, at := context.Background(), func(seq uint64) *uint64 { return &seq }
+	at := func(seq uint64) *uint64 { return &seq }
 	for i, step := range []struct {
 		expected *uint64
 		want     string
@@ -305,8 +292,7 @@ func TestARefusedUnitHurtsNoOther(t *testing.T) {
 		if p.Producer() == before {
 			t.Fatal("the numbers behind a hole need a fresh producer")
 		}
-		silent := c.nodes[0]
-		silent.onBatch = func() verdict { t.Error("the learned limit lets it through"); return take }
+		c.nodes[0].misbehave(func() verdict { t.Error("the learned limit lets it through"); return take })
 		if _, err := p.Publish(ctx, Message{Topic: "a", Payload: make([]byte, 11)}).Wait(ctx); !errors.Is(err, ErrInvalid) {
 			t.Fatal(err)
 		}
@@ -343,7 +329,7 @@ func TestARefusalEndsAGivenProducer(t *testing.T) {
 func TestAGivenProducerContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
-		ctx, id := context.Background(), ProducerID{7}
+		id := ProducerID{7}
 		send := func(first uint64, payloads ...string) (last error) {
 			p := publisher(t, c.dial(t, Options{}), PublisherOptions{Producer: id, FirstNumber: first})
 			var r *Result
@@ -373,7 +359,7 @@ func TestAGivenProducerContinues(t *testing.T) {
 		if got := c.payloads(); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
 			t.Fatal(got)
 		}
-		delete(c.producers, id)
+		c.forget()
 		if err := send(6, "f"); !errors.Is(err, ErrProducer) || errors.Is(err, ErrUncertain) {
 			t.Fatal(err)
 		}
@@ -390,15 +376,17 @@ func TestAForgottenProducer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !lost {
-				clear(c.producers)
+				c.forget()
 			}
-			c.nodes[0].onBatch = func() verdict {
-				if lost && len(c.producers) > 0 {
-					clear(c.producers)
+			first := true
+			c.nodes[0].misbehave(func() verdict {
+				if lost && first {
+					first = false
+					c.forget()
 					return cutBefore
 				}
 				return take
-			}
+			})
 			ack, err := p.Publish(ctx, Message{Topic: "a", Payload: []byte("2")}).Wait(ctx)
 			if lost && (!errors.Is(err, ErrUncertain) || !errors.Is(err, ErrProducer)) || !lost && (err != nil || ack.Seq != 2) {
 				t.Fatal(ack, err)
