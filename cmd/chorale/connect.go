@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,6 +27,20 @@ func (n *connection) dial() (*client.Client, error) {
 	c, err := client.Dial(n.addrs, client.Options{})
 	if err != nil {
 		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+// connect is dial for commands that would wait for a node to appear: where none
+// answers at all now, a person wants to hear that at once.
+func (n *connection) connect(ctx context.Context) (*client.Client, error) {
+	c, err := n.dial()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Status(ctx, ""); err != nil {
+		c.Close()
+		return nil, n.explain(err)
 	}
 	return c, nil
 }

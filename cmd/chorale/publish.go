@@ -66,7 +66,7 @@ func (p *publishCmd) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := p.dial()
+	c, err := p.connect(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	if err != nil {
 		return usagef("--from: %w", err)
 	}
-	c, err := s.dial()
+	c, err := s.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
