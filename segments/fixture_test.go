@@ -56,7 +56,7 @@ func (s *stream) entry(n int, pick func() (name string, payload int)) {
 		s.publish(name, payload)
 	}
 	s.log.Publish()
-	s.time += 10
+	s.time++
 }
 
 // build builds and installs all cut stretches, as a node alone in its cluster.
