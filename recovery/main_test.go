@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	given := make(map[string]bool)
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.checks": "300", "rapid.steps": "200"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.checks": "300", "rapid.steps": "200"} {
 		if !given[name] {
 			if err := flag.Set(name, value); err != nil {
 				panic(err)

@@ -134,13 +134,3 @@ func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
 func (m FileMeta) header() format.Header {
 	return format.Header{First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime}
 }
-
-// quarantine puts a damaged file aside under a name that nobody serves, for a
-// person to look at. It may be gone already.
-func quarantine(fsys disk.FS, dir, path string) error {
-	err := fsys.Rename(path, path+damagedSuffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return errors.Join(err, fsys.SyncDir(dir))
-}

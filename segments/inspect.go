@@ -2,6 +2,7 @@ package segments
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -19,8 +20,9 @@ type InspectOptions struct {
 	Topics bool // text: list the topics too, not the partitions alone
 }
 
-// Inspect examines one data file completely and prints what it holds. The error
-// wraps ErrCorrupt if there are findings; they are printed all the same.
+// Inspect examines one data file completely and prints what it holds. The error is
+// the first finding (ErrCorrupt, ErrForeign, ErrNewer) or that of the disk; findings
+// are printed all the same.
 func Inspect(fsys disk.FS, name string, w io.Writer, o InspectOptions) error {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -40,20 +42,17 @@ func Inspect(fsys disk.FS, name string, w io.Writer, o InspectOptions) error {
 	} else {
 		err = printReport(w, r, o.Topics)
 	}
-	if err == nil && len(r.Findings) > 0 {
-		err = fmt.Errorf("%w: %s: %d findings, the first: %s", ErrCorrupt, name, len(r.Findings), r.Findings[0])
-	}
-	return err
+	return errors.Join(err, r.Err())
 }
 
 // checkName compares the name of a file with its contents.
 func checkName(r *format.Report) {
 	base := strings.TrimSuffix(path.Base(r.Path), damagedSuffix)
-	if len(r.Findings) > 0 || !dataName.MatchString(base) {
+	if r.Err() != nil || !dataName.MatchString(base) {
 		return
 	}
 	if want := fmt.Sprintf("%020d-%020d-%s%s", r.First, r.Last, r.Hash[:16], segmentSuffix); base != want {
-		r.Findings = append(r.Findings, fmt.Sprintf("%s: the contents are those of %s", r.Path, want))
+		r.Add(fmt.Errorf("%s: %w: the contents are those of %s", r.Path, ErrCorrupt, want))
 	}
 }
 

@@ -137,14 +137,14 @@ func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
 	chosen, size, end := c.choose(start)
 	fresh := w.carry(size)
 	if err := c.readBlocks(chosen, fresh); err != nil {
-		return 0, err
+		return int64(size), err
 	}
 	pieces := w.pieces
 	w.pieces, w.refs, w.next, w.sorted = w.pieces[:0], w.refs[:0], 0, true
 	for _, p := range pieces {
 		rest, err := c.collect(sel, p, start, end)
 		if err != nil {
-			return 0, err
+			return int64(size), err
 		}
 		if rest.from < rest.to {
 			w.pieces = append(w.pieces, rest) // never overtakes the loop

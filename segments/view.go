@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	"chorale/segments/arena"
@@ -85,7 +86,7 @@ func (l *Log) discard(deviating []*file) error {
 	var errs []error
 	for _, f := range deviating {
 		errs = append(errs, fmt.Errorf("this node built seqs %d to %d as %s, which the cluster did not; it is kept as %s%s",
-			f.meta.First, f.meta.Last, f.meta.Hash, f.Path, damagedSuffix), quarantine(f.fs, l.o.Dir, f.Path))
+			f.meta.First, f.meta.Last, f.meta.Hash, f.Path, damagedSuffix), l.quarantine(f.Path))
 	}
 	return errors.Join(errs...)
 }
@@ -93,16 +94,29 @@ func (l *Log) discard(deviating []*file) error {
 // take adopts a file that the manifest names, if it is here and sound. A damaged
 // one is put aside; one of a newer version stays where it is.
 func (l *Log) take(m FileMeta) *file {
-	path := l.path(m.Name())
-	f, err := adopt(l.o.FS, path, m)
+	name := l.path(m.Name())
+	f, err := adopt(l.o.FS, name, m)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):
-		l.o.Warn(errors.Join(err, quarantine(l.o.FS, l.o.Dir, path)))
+		l.o.Warn(errors.Join(err, l.quarantine(name)))
 	case err != nil:
 		l.o.Warn(err)
 	}
 	return f
+}
+
+// quarantine puts a damaged file aside under a name that nobody serves, for a
+// person to look at. It may be gone already.
+func (l *Log) quarantine(file string) error {
+	l.mu.Lock()
+	delete(l.stray, path.Base(file))
+	l.mu.Unlock()
+	err := l.o.FS.Rename(file, file+damagedSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, l.o.FS.SyncDir(l.o.Dir))
 }
 
 // lose is called by a reader that found the file damaged or absent: it becomes
@@ -115,7 +129,7 @@ func (l *Log) lose(f *file, cause error) {
 	}
 	l.mu.Unlock()
 	if i >= 0 { // else another reader was faster
-		l.o.Warn(errors.Join(cause, quarantine(f.fs, l.o.Dir, f.Path)))
+		l.o.Warn(errors.Join(cause, l.quarantine(f.Path)))
 	}
 }
 

@@ -26,7 +26,27 @@ type Report struct {
 	Topics     []TopicVolume     `json:"topics"`
 	// Findings is empty for a sound file.
 	Findings []string `json:"findings"`
+	first    error
 }
+
+// maxFindings bounds the list; a file that is damaged so often has one cause.
+const maxFindings = 20
+
+// Add records a finding.
+func (r *Report) Add(finding error) {
+	switch n := len(r.Findings); {
+	case n == 0:
+		r.first = finding
+		fallthrough
+	case n < maxFindings:
+		r.Findings = append(r.Findings, finding.Error())
+	case n == maxFindings:
+		r.Findings = append(r.Findings, "and more")
+	}
+}
+
+// Err is the first finding, nil for a sound file.
+func (r *Report) Err() error { return r.first }
 
 // PartitionVolume is what a file holds of one topic partition.
 type PartitionVolume struct {
@@ -38,9 +58,6 @@ type PartitionVolume struct {
 	Messages uint64 `json:"messages"`
 }
 
-// maxFindings bounds the list; a file that is damaged so often has one cause.
-const maxFindings = 20
-
 // Examine reads the whole file and proves everything that the file alone can
 // prove: all checksums, that each seq is there exactly once, that each message
 // names the one before it of its topic, and that the tables say what the records
@@ -50,7 +67,7 @@ func Examine(r io.ReaderAt, size int64, path string) *Report {
 	e.hash(size)
 	f, err := Open(r, size, path)
 	if err != nil {
-		e.find(err)
+		e.report.Add(err)
 		return e.report
 	}
 	e.file = f
@@ -59,15 +76,15 @@ func Examine(r io.ReaderAt, size int64, path string) *Report {
 	e.report.Trailer = f.Trailer
 	x, err := f.Index(r)
 	if err != nil {
-		e.find(err)
+		e.report.Add(err)
 		return e.report
 	}
 	e.report.Blocks = len(x.Blocks)
 	if e.report.Topics, err = f.Topics(r); err != nil {
-		e.find(err)
+		e.report.Add(err)
 	}
 	if _, err := f.SeekTime(r, h.FirstTime); err != nil {
-		e.find(err)
+		e.report.Add(err)
 	}
 	e.partitions(x)
 	e.records(x)
@@ -80,19 +97,10 @@ type examiner struct {
 	report *Report
 }
 
-func (e *examiner) find(err error) {
-	switch n := len(e.report.Findings); {
-	case n < maxFindings:
-		e.report.Findings = append(e.report.Findings, err.Error())
-	case n == maxFindings:
-		e.report.Findings = append(e.report.Findings, "and more")
-	}
-}
-
 func (e *examiner) hash(size int64) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(e.r, 0, size)); err != nil {
-		e.find(fmt.Errorf("%s: %w", e.report.Path, err))
+		e.report.Add(fmt.Errorf("%s: %w", e.report.Path, err))
 		return
 	}
 	e.report.Hash = hex.EncodeToString(sum.Sum(nil))
@@ -122,7 +130,7 @@ func (e *examiner) partitions(x *Index) {
 		p.Messages += uint64(b.Count)
 	}
 	if e.report.Topics != nil && len(names) != len(e.report.Partitions) {
-		e.find(e.file.Damage(HeaderBytes, fmt.Errorf("blocks of %d partitions, topics of %d", len(e.report.Partitions), len(names))))
+		e.report.Add(e.file.Damage(HeaderBytes, fmt.Errorf("blocks of %d partitions, topics of %d", len(e.report.Partitions), len(names))))
 	}
 }
 
@@ -138,11 +146,11 @@ func (e *examiner) records(x *Index) {
 	for _, b := range x.Blocks {
 		buf = append(buf[:0], make([]byte, b.Bytes)...)
 		if err := e.file.ReadBlocks(e.r, []Block{b}, buf); err != nil {
-			e.find(err)
+			e.report.Add(err)
 			continue
 		}
 		if err := e.block(b, buf, times, volumes); err != nil {
-			e.find(e.file.Damage(b.Off, err))
+			e.report.Add(e.file.Damage(b.Off, err))
 		}
 	}
 	if len(e.report.Findings) > 0 {
@@ -193,12 +201,12 @@ func (e *examiner) compareTopics(volumes map[uint32]*TopicVolume) {
 		}
 		have.Name = want.Name
 		if *have != want {
-			e.find(e.file.Damage(off, fmt.Errorf("topic table says %+v, the records %+v", want, *have)))
+			e.report.Add(e.file.Damage(off, fmt.Errorf("topic table says %+v, the records %+v", want, *have)))
 		}
 		delete(volumes, want.ID)
 	}
 	if len(volumes) > 0 {
-		e.find(e.file.Damage(off, fmt.Errorf("records of %d topics that are not in the topic table", len(volumes))))
+		e.report.Add(e.file.Damage(off, fmt.Errorf("records of %d topics that are not in the topic table", len(volumes))))
 	}
 }
 
@@ -209,6 +217,6 @@ func (e *examiner) compareTimes(times []int64) {
 		t.Add(now)
 	}
 	if want := e.file.Trailer.Tables[TimeTable]; message.Sum(t.Table()) != want.Sum {
-		e.find(e.file.Damage(want.Off, fmt.Errorf("time table differs from the records")))
+		e.report.Add(e.file.Damage(want.Off, fmt.Errorf("time table differs from the records")))
 	}
 }

@@ -1,0 +1,258 @@
+package segments
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"chorale/disk"
+	"chorale/message"
+	"chorale/topic"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestTranscripts plays the files of testdata: the life of a history in a form
+// that a person can read. Run with -rewrite to refresh them, and read the diff.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "fuzz") {
+			return
+		}
+		p := &play{fsys: disk.NewMem(1), copies: map[Hash][]byte{}}
+		p.stream = newStream(t, p.fsys.Mount())
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return p.run(t, d)
+		})
+	})
+}
+
+// play is a node, and what its peer has.
+type play struct {
+	*stream
+	fsys   *disk.Mem
+	target int
+	copies map[Hash][]byte
+}
+
+func (p *play) run(t *testing.T, d *datadriven.TestData) string {
+	p.warns = nil
+	out := p.command(t, d)
+	for _, w := range p.warns {
+		out += fmt.Sprintf("warning: %v\n", w)
+	}
+	if out == "" {
+		return "ok\n"
+	}
+	return out
+}
+
+func (p *play) command(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "target":
+		d.ScanArgs(t, "bytes", &p.target)
+		p.log.SetTarget(int64(p.target))
+		return ""
+	case "publish":
+		return p.entryOf(t, d)
+	case "build":
+		more, err := p.log.BuildOne()
+		return answer(p.proposed()+unless(more || err != nil, "nothing to build\n"), err)
+	case "install":
+		return p.installAll(t)
+	case "read":
+		return p.readOnce(t, d)
+	case "seek":
+		var at int
+		d.ScanArgs(t, "time", &at)
+		after, err := p.log.SeekTime(int64(at))
+		return answer(fmt.Sprintf("behind seq %d\n", after), err)
+	case "state":
+		return p.state()
+	case "ls":
+		entries, err := p.fsys.List("data")
+		var out strings.Builder
+		for _, e := range entries {
+			fmt.Fprintf(&out, "%s %d\n", e.Name(), e.Size())
+		}
+		return answer(out.String(), err)
+	case "inspect":
+		var out strings.Builder
+		err := Inspect(p.fsys.Mount(), p.fileName(t, d), &out, InspectOptions{Topics: d.HasArg("topics"), JSON: d.HasArg("json")})
+		return answer(trimLines(out.String()), err)
+	}
+	return p.trouble(t, d)
+}
+
+// trouble is what goes wrong, and what is done about it.
+func (p *play) trouble(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "flip":
+		var at int64
+		d.ScanArgs(t, "byte", &at)
+		return answer("", p.fsys.FlipBit(p.fileName(t, d), at*8))
+	case "lose":
+		return answer("", p.fsys.Lose(p.fileName(t, d)))
+	case "fault":
+		return answer("", p.fsys.Fault(d.Input))
+	case "put":
+		var name string
+		d.ScanArgs(t, "name", &name)
+		return answer("", p.fsys.PutFile("data/"+name, []byte("?")))
+	case "crash":
+		p.fsys.Crash()
+		p.fsys.ClearFaults()
+		return ""
+	case "restart":
+		return p.restart()
+	case "import":
+		var out strings.Builder
+		for _, m := range p.log.Missing() {
+			fmt.Fprintf(&out, "%s\n", answer(m.Name(), p.log.Import(m, bytes.NewReader(p.copies[m.Hash]))))
+		}
+		return out.String()
+	}
+	t.Fatalf("unknown command %s", d.Cmd)
+	return ""
+}
+
+func answer(out string, err error) string {
+	if err != nil {
+		return out + "error: " + err.Error() + "\n"
+	}
+	return out
+}
+
+func unless(ok bool, text string) string {
+	if ok {
+		return ""
+	}
+	return text
+}
+
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "\n\n", "\n")
+}
+
+// entryOf publishes an entry; a line is a topic, and perhaps how often.
+func (p *play) entryOf(t *testing.T, d *datadriven.TestData) string {
+	for line := range strings.Lines(d.Input) {
+		name, n := "", 1
+		if _, err := fmt.Sscan(line, &name, &n); name == "" {
+			t.Fatal(err)
+		}
+		for range n {
+			p.publish(name, 50)
+		}
+	}
+	p.log.Publish()
+	p.time++
+	return answer("", p.log.CutIfFull())
+}
+
+func (p *play) proposed() string {
+	var out strings.Builder
+	for _, m := range p.log.Proposals() {
+		fmt.Fprintf(&out, "proposed: %s\n", m.Name())
+	}
+	return out.String()
+}
+
+func (p *play) installAll(t *testing.T) string {
+	var out strings.Builder
+	for _, m := range p.log.Proposals() {
+		refused, mismatch := p.log.Install(Edit{Add: []FileMeta{m}})
+		fmt.Fprintf(&out, "%d to %d%s%s\n", m.First, m.Last, answer("", refused), answer("", mismatch))
+		b, err := p.fsys.ReadFile("data/" + m.Name())
+		check(t, err)
+		p.copies[m.Hash] = b
+	}
+	return out.String()
+}
+
+// readOnce reads to the end or the error, and counts what the disk gave.
+func (p *play) readOnce(t *testing.T, d *datadriven.TestData) string {
+	var after, limit uint64 = 0, 1 << 20
+	d.MaybeScanArgs(t, "after", &after)
+	var out strings.Builder
+	r := p.log.NewReader(topic.NewSelection(p.table, filters(t, strings.Fields(d.Input)...)), after)
+	defer r.Close()
+	delivered := 0
+	for {
+		b, progress, err := r.Read(nil, int(limit))
+		delivered += len(b)
+		for len(b) > 0 {
+			rec, rest, splitErr := message.Split(b)
+			check(t, splitErr)
+			fmt.Fprintf(&out, "%d %s\n", rec.Seq(), p.table.Name(rec.Topic()))
+			b = rest
+		}
+		if err != nil || progress.Scanned == p.log.End() {
+			fmt.Fprintf(&out, "scanned %d, delivered %d bytes, read %d from files\n", progress.Scanned, delivered, r.BytesRead())
+			return answer(out.String(), err)
+		}
+	}
+}
+
+func (p *play) state() string {
+	var out strings.Builder
+	v := p.log.view.Load()
+	for i, m := range v.manifest.Files {
+		where := "here"
+		if v.files[i] == nil {
+			where = "not here"
+		}
+		fmt.Fprintf(&out, "file    %d to %d: %s\n", m.First, m.Last, where)
+	}
+	for _, s := range v.stretches {
+		what := "open"
+		switch {
+		case s.built != nil:
+			what = "built, waits for its edit"
+		case s.closed:
+			what = "cut, waits for its file"
+		}
+		fmt.Fprintf(&out, "stretch %d to %d: %s\n", s.First(), s.Last(), what)
+	}
+	st := p.log.Stats()
+	fmt.Fprintf(&out, "oldest %d, durable %d, end %d; missing %d, stray %d\n", st.Oldest, st.DurableEnd, st.End, st.Missing, st.Stray)
+	return out.String()
+}
+
+// restart opens the folder again, with the state that a snapshot would hold.
+func (p *play) restart() string {
+	manifest, pending := p.log.Manifest(), p.log.Pending()
+	l, err := p.open(p.fsys.Mount())
+	if err != nil {
+		return answer("", err)
+	}
+	p.log = l
+	l.SetTarget(int64(p.target))
+	if err := l.Restore(manifest, manifest.End()+1); err != nil {
+		return answer("", err)
+	}
+	for _, s := range pending {
+		for _, r := range p.all[s.First-1 : s.Last] {
+			l.Append(p.table.Partition(r.Topic()), r)
+		}
+		if s.Closed {
+			if err := l.Cut(); err != nil {
+				return answer("", err)
+			}
+		}
+	}
+	l.Publish()
+	return ""
+}
+
+// fileName is the file argument: its number in the manifest, from 1.
+func (p *play) fileName(t *testing.T, d *datadriven.TestData) string {
+	var n int
+	d.ScanArgs(t, "file", &n)
+	return "data/" + p.log.Manifest().Files[n-1].Name()
+}
