@@ -238,18 +238,21 @@ func (r *frameReader) full(b []byte) {
 	}
 }
 
-func (r *frameReader) uvarint() uint64 {
-	if v, n := binary.Uvarint(r.payload); n > 0 {
-		r.payload = r.payload[n:]
-		return v
-	}
-	var v uint64
+// uvarint takes the shortest form only: one state has one snapshot.
+func (r *frameReader) uvarint() (v uint64) {
 	for shift := 0; shift < 64; shift += 7 {
-		var b [1]byte
-		if r.full(b[:]); r.err != nil {
-			return 0
+		if len(r.payload) == 0 {
+			if r.next(); r.err != nil {
+				return 0
+			}
 		}
-		if v |= uint64(b[0]&0x7f) << shift; b[0] < 0x80 {
+		b := r.payload[0]
+		r.payload = r.payload[1:]
+		if v |= uint64(b&0x7f) << shift; b < 0x80 {
+			if b == 0 && shift > 0 || shift == 63 && b > 1 {
+				r.fail("number is not in its shortest form")
+				return 0
+			}
 			return v
 		}
 	}

@@ -329,3 +329,37 @@ func TestDiskErrorHalts(t *testing.T) {
 		t.Errorf("a snapshot after it: %v", err)
 	}
 }
+
+// The same with a wrong writer that is wrong in one byte, which the fuzzer meets
+// too rarely.
+func TestRestoreBehindRightChecksums(t *testing.T) {
+	x := newFixture(t, 2_000)
+	for _, e := range randomEntries(4, 12) {
+		x.must(e)
+	}
+	x.build()
+	x.must(randomEntries(5, 1)[0])
+	sound := x.snapshot()
+	entry := randomEntries(6, 1)[0]
+	rng := rand.New(rand.NewPCG(9, 9))
+	taken := 0
+	for range 2_000 {
+		b := bytes.Clone(sound)
+		b[rng.IntN(len(b))] = byte(rng.Uint32())
+		g := newFixture(t, 0)
+		if err := g.restore(reseal(b)); err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewer) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		taken++
+		if s := g.snapshot(); !bytes.Equal(s, reseal(b)) {
+			t.Fatal("a snapshot of what was restored is not what was restored")
+		}
+		g.fsm.Apply(&raft.Log{Index: g.fsm.View().Index + 1, Data: entry})
+	}
+	if taken == 0 || taken == 2_000 {
+		t.Errorf("%d were taken: the test does nothing", taken)
+	}
+}

@@ -67,9 +67,6 @@ func (c *Cache) StoreLogs(logs []*raft.Log) error {
 // DeleteRange implements raft.LogStore.
 func (c *Cache) DeleteRange(first, last uint64) error {
 	c.mu.Lock()
-	if n := len(c.logs); n > 0 && last >= c.logs[n-1].Index {
-		c.clear()
-	}
 	for len(c.logs) > 0 && c.logs[0].Index <= last {
 		c.dropOldest()
 	}

@@ -73,3 +73,17 @@ func TestCacheAgainstStore(t *testing.T) {
 		}
 	}
 }
+
+// Entries that are stored over others are the newest.
+func TestCacheOfReplacedTail(t *testing.T) {
+	c := NewCache(wrap(t, newFaulty()), 1000)
+	c.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}, {Index: 3, Term: 1}})
+	c.StoreLog(&raft.Log{Index: 2, Term: 2})
+	var l raft.Log
+	if err := c.GetLog(2, &l); err != nil || l.Term != 2 {
+		t.Errorf("entry 2 has term %d, %v", l.Term, err)
+	}
+	if err := c.GetLog(3, &l); err != raft.ErrLogNotFound {
+		t.Errorf("entry 3 is still there: term %d, %v", l.Term, err)
+	}
+}

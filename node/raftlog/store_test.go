@@ -134,6 +134,9 @@ func TestChecksum(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if err := open(seal(entry(2)), 1); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a sound entry at the place of another: %v", err)
+	}
 	l := seal(entry(1))
 	if err := open(l, 1); err != nil || string(l.Extensions) != "ext" {
 		t.Errorf("a sound entry: %v, %q", err, l.Extensions)
