@@ -49,7 +49,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupServer, newServeCmd(), newDevCmd())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd())
-	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd())
+	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), newBenchCmd())
 	root.AddCommand(newVersionCmd())
 	return root
 }

@@ -29,13 +29,14 @@ var arrows = map[string][]string{
 	"node":   {"topic", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
 	"client": {"api", "message", "topic"},
 
-	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv"},
-	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "compactor", "node", "client", "bench", "internal/tsv"},
+	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv", "internal/procs"},
+	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "bench", "internal/tsv"},
 
-	"jepsen":        {"client", "message", "topic", "internal/tsv"},
-	"internal/tidy": {},
-	"internal/tsv":  {"topic"},
-	"internal/demo": {"client", "message", "topic", "internal/tsv"},
+	"jepsen":         {"client", "message", "topic", "internal/tsv", "internal/procs"},
+	"internal/tidy":  {},
+	"internal/tsv":   {"topic"},
+	"internal/procs": {"client"},
+	"internal/demo":  {"client", "message", "topic", "internal/tsv", "internal/procs"},
 }
 
 // simulation is the one part of jepsen that puts servers into its own process.

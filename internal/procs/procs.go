@@ -1,0 +1,227 @@
+// Package procs runs a cluster of real processes on loopback, for the demo, the
+// benchmarks and the chaos that kills them.
+package procs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"chorale/client"
+)
+
+const (
+	// stopWait is how long a node may take to end before it is killed.
+	stopWait = 10 * time.Second
+	// listeners of a node: API, HTTP, Raft, gossip.
+	listeners = 4
+	pollEvery = 20 * time.Millisecond
+)
+
+// Node is one node: how it is started, and its process while that runs. For one
+// goroutine.
+type Node struct {
+	Name, API, HTTP string
+	Dir             string
+	binary          string
+	args            []string
+	log             string // file
+	cmd             *exec.Cmd
+}
+
+// Cluster is some nodes on ports that were free a moment ago.
+type Cluster struct{ Nodes []*Node }
+
+// New prepares a cluster of n nodes with folders and logs below dir; extra are
+// further arguments of `chorale serve`. Nothing is started.
+func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("%w (make build makes it)", err)
+	}
+	ports, err := FreePorts(n * listeners)
+	if err != nil {
+		return nil, err
+	}
+	var joins []string
+	for i := range n {
+		joins = append(joins, ports[i*listeners+3])
+	}
+	c := &Cluster{}
+	for i := range n {
+		p := ports[i*listeners:]
+		name := fmt.Sprintf("n%d", i+1)
+		data := filepath.Join(dir, name)
+		args := []string{"serve", "--id", name, "--data", data, "--bootstrap-expect", fmt.Sprint(n),
+			"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3],
+			"--join", strings.Join(joins, ",")}
+		c.Nodes = append(c.Nodes, &Node{
+			Name: name, API: p[0], HTTP: p[1], Dir: data, binary: binary,
+			args: append(args, extra...), log: data + ".log",
+		})
+	}
+	return c, nil
+}
+
+// FreePorts finds addresses on loopback that nothing listens on. All are held
+// until the last is found, so that they differ.
+func FreePorts(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
+}
+
+// Running reports whether the node was started and not yet ended.
+func (n *Node) Running() bool { return n.cmd != nil }
+
+// PID is the process id of a running node.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
+
+// Start starts the process; its output is appended to the node's log.
+func (n *Node) Start() error {
+	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the process has its own
+	cmd := exec.Command(n.binary, n.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// The settings of whoever runs this are not the cluster's.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "CHORALE_") })
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	n.cmd = cmd
+	return nil
+}
+
+// Kill is what a power switch does to a process.
+func (n *Node) Kill() error {
+	err := n.cmd.Process.Kill()
+	n.cmd.Wait()
+	n.cmd = nil
+	return err
+}
+
+// Signal sends a signal to a running node.
+func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
+
+// Stop ends all nodes: asked first, then killed.
+func (c *Cluster) Stop() {
+	for _, n := range c.Nodes {
+		if n.Running() {
+			n.Signal(syscall.SIGCONT) // a paused one could not hear
+			n.Signal(syscall.SIGTERM)
+		}
+	}
+	for _, n := range c.Nodes {
+		if n.Running() {
+			late := time.AfterFunc(stopWait, func() { n.cmd.Process.Kill() })
+			n.cmd.Wait()
+			late.Stop()
+			n.cmd = nil
+		}
+	}
+}
+
+// PrintLogs shows the end of each node's log: what a person asks for first when
+// something went wrong.
+func (c *Cluster) PrintLogs(w io.Writer) {
+	for _, n := range c.Nodes {
+		b, err := os.ReadFile(n.log)
+		if err != nil {
+			continue
+		}
+		lines := bytes.SplitAfter(b, []byte("\n"))
+		fmt.Fprintf(w, "\n--- the end of the log of %s\n%s", n.Name, bytes.Join(lines[max(0, len(lines)-15):], nil))
+	}
+}
+
+// Start starts all nodes and waits until each serves.
+func (c *Cluster) Start(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := n.AwaitReady(ctx, 0); err != nil {
+			return err
+		}
+	}
+	_, err := c.Leader(ctx)
+	return err
+}
+
+// Dial makes a client of these nodes, the first one first.
+func Dial(nodes ...*Node) (*client.Client, error) {
+	var addrs []string
+	for _, n := range nodes {
+		addrs = append(addrs, n.API)
+	}
+	return client.Dial(addrs, client.Options{})
+}
+
+// AwaitReady returns when the node serves and has applied everything up to seq.
+func (n *Node) AwaitReady(ctx context.Context, seq uint64) error {
+	c, err := Dial(n)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		s, err := c.Status(ctx, n.API)
+		if err == nil && s.NotReady == "" && s.LastSeq >= seq {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("node %s does not become ready: %s: %w", n.Name, s.GetNotReady(), ctx.Err()), err)
+		}
+	}
+}
+
+// Leader waits for a node that leads, by its own word.
+func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
+	all, err := Dial(c.Nodes...)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		for _, n := range c.Nodes {
+			if !n.Running() {
+				continue
+			}
+			if s, err := all.Status(ctx, n.API); err == nil && s.State == "leader" {
+				return n, nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no node leads: %w", ctx.Err())
+		}
+	}
+}
