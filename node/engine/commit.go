@@ -45,6 +45,9 @@ type committer struct {
 
 	slots  chan struct{}
 	flying chan *flight
+	// dead is closed when Raft has ended: it forgets to answer what it has not
+	// handed to the state machine by then.
+	dead chan struct{}
 
 	// out are the flights whose results are due, so that abandon finds them.
 	outMu sync.Mutex
@@ -65,6 +68,7 @@ func newCommitter() *committer {
 		wake:   make(chan struct{}, 1),
 		slots:  make(chan struct{}, inFlight),
 		flying: make(chan *flight, inFlight),
+		dead:   make(chan struct{}),
 		out:    make(map[*flight]struct{}),
 	}
 }
@@ -171,7 +175,7 @@ func (c *committer) launch(ps []proposal) raft.Future {
 // collect answers entries in order until cut has ended and all are answered.
 func (c *committer) collect() error {
 	for f := range c.flying {
-		result, err := f.wait()
+		result, err := c.await(f)
 		<-c.slots
 		c.land(f, result, err)
 	}
@@ -212,13 +216,29 @@ func (c *committer) land(f *flight, result raftfsm.Result, err error) {
 	})
 }
 
-// wait is the result of the entry, or an error that wraps ErrUnavailable or
+// await is the result of the entry, or an error that wraps ErrUnavailable or
 // ErrUnknown.
-func (f *flight) wait() (raftfsm.Result, error) {
+func (c *committer) await(f *flight) (raftfsm.Result, error) {
 	if f.future == nil {
 		return raftfsm.Result{}, f.err
 	}
-	if err := f.future.Error(); err != nil {
+	answered := make(chan error, 1)
+	go func() { answered <- f.future.Error() }()
+	select {
+	case err := <-answered:
+		return f.result(err)
+	case <-c.dead:
+	}
+	select {
+	case err := <-answered:
+		return f.result(err)
+	default:
+		return raftfsm.Result{}, fmt.Errorf("%w: %w", ErrUnknown, raft.ErrRaftShutdown)
+	}
+}
+
+func (f *flight) result(err error) (raftfsm.Result, error) {
+	if err != nil {
 		return raftfsm.Result{}, classify(err)
 	}
 	applied, ok := f.future.(raft.ApplyFuture)

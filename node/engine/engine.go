@@ -56,6 +56,7 @@ type Engine struct {
 	tip     *tip.Tip
 	history *segments.Log
 	machine *machine
+	dog     *watchdog
 
 	committer *committer
 	leading   *leadership
@@ -94,18 +95,19 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		tip:       tip.New(s.TipBytes),
 		committer: newCommitter(),
 		leading:   newLeadership(),
+		dog:       newWatchdog(),
 		budget:    semaphore.NewWeighted(s.QueueBytes),
 		halted:    make(chan error, 1),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error
 	e.history, err = segments.Open(segments.Options{
-		FS: seams.Files, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches,
+		FS: watchedFS{seams.Files, e.dog}, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
-	e.machine = &machine{fsm: raftfsm.New(raftfsm.Options{
+	e.machine = &machine{dog: e.dog, fsm: raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
 	})}
 	return e, nil

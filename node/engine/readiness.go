@@ -49,7 +49,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 // index is 0 until a leader has told it.
 func (e *Engine) drained(r *raft.Raft) bool {
 	commit := r.CommitIndex()
-	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && e.machine.since.Load() == 0
+	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && !e.machine.applying.Load()
 }
 
 // NotReady says why this node should not be given clients; "" if it should.

@@ -61,7 +61,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return e.committer.collect()
 	}, func(error) {})
 	for _, actor := range []func(context.Context) error{
-		e.lead, e.history.Build, e.repair, e.snapshot, e.machine.watch, e.catchUp,
+		e.lead, e.history.Build, e.repair, e.snapshot, e.dog.run, e.catchUp,
 	} {
 		g.Add(func() error { return actor(work) }, func(error) { endOfWork() })
 	}
@@ -110,8 +110,8 @@ func (e *Engine) start() (*raft.Raft, error) {
 	return r, nil
 }
 
-// stop ends Raft: first the entries in flight, since Raft forgets to answer those
-// that it did not hand to the state machine; then leadership, if it can be handed
+// stop ends Raft: first the entries in flight, so that their outcomes are known;
+// then leadership, if it can be handed
 // over; then Raft, whose calls to peers that do not answer would otherwise be
 // waited for as long as a snapshot may take.
 func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
@@ -133,4 +133,5 @@ func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
 	if err := ended.Error(); err != nil {
 		e.log.Warn("raft did not end well", "error", err)
 	}
+	close(e.committer.dead)
 }

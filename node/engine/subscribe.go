@@ -60,7 +60,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	}
 	s := &Subscription{After: after, Oldest: e.history.Oldest(), Filters: filters.Canonical(), untilTip: q.UntilTip}
 	if q.UntilTip {
-		s.Until = max(v.LastSeq, q.Until, after)
+		s.Until = max(e.End(), q.Until, after)
 	}
 	s.source = recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
 	s.cursor = recovery.NewCursor(s.source, filters, after)
@@ -71,7 +71,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 func (e *Engine) startOf(ctx context.Context, q SubscribeRequest) (uint64, error) {
 	switch {
 	case q.FromTip:
-		return e.machine.fsm.View().LastSeq, nil
+		return e.End(), nil
 	case q.FromTime > 0:
 		after, err := e.history.SeekTime(q.FromTime)
 		if errors.Is(err, segments.ErrNotHere) {
@@ -87,7 +87,7 @@ func (e *Engine) startOf(ctx context.Context, q SubscribeRequest) (uint64, error
 
 // arrived waits until seq is on this node, or says that it is not.
 func (e *Engine) arrived(ctx context.Context, seq uint64) error {
-	if seq <= e.machine.fsm.View().LastSeq {
+	if seq <= e.End() {
 		return nil
 	}
 	if _, leads := e.leading.now(); !leads {
@@ -99,7 +99,7 @@ func (e *Engine) arrived(ctx context.Context, seq uint64) error {
 	}
 	// Leadership first: were it gained between the two, End would be complete.
 	_, leads := e.leading.now()
-	return &BeyondEndError{After: seq, End: e.machine.fsm.View().LastSeq, Final: leads}
+	return &BeyondEndError{After: seq, End: e.End(), Final: leads}
 }
 
 // Wait returns nil when Next would not block, or the context's error. A subscriber
