@@ -5,8 +5,9 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X main.version=$(VERSION))
 FUZZTIME ?= 2m
-# What CI runs before make test; more seconds of chaos: make jepsen.
 CHAOS   ?= 30m
+
+IMAGE   ?= chorale:dev
 
 # The race detector needs a C compiler; without one the tests run without it.
 CC_NAME := $(firstword $(shell $(GO) env CC))
@@ -71,7 +72,8 @@ proto: ## api/*.pb.go from api/chorale.proto (needs protoc)
 
 .PHONY: image
 image: build ## the container image chorale:dev (needs docker)
-	docker build -t chorale:dev -f deploy/Dockerfile bin
+	mkdir -p bin/image/data && cp bin/chorale bin/image/
+	docker build -t $(IMAGE) -f deploy/Dockerfile bin/image
 
 .PHONY: clean
 clean: ## remove what the targets above leave behind

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts run the program as a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"chorale": main})
+}
+
+// TestScripts runs what a user would type: testdata/*.txtar. A script finds four
+// free ports from $PORT on and four from $PORT2 on, and CHORALE_ADDR is the API of
+// a node at $PORT. Beside the usual commands it has
+//
+//	exits CODE COMMAND...     run it, want this exit code
+//	payload FILE BYTES        make a file
+//	pack FILE                 make FILE.gz and FILE.zst
+//	cut PATTERN BYTES         cut bytes off the end of the first file of this name
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"PORT", "PORT2"} {
+				port, err := freePorts(4)
+				if err != nil {
+					return err
+				}
+				for i := range 4 {
+					e.Setenv(name+[]string{"", "_HTTP", "_RAFT", "_GOSSIP"}[i], strconv.Itoa(port+i))
+				}
+			}
+			e.Setenv("CHORALE_ADDR", "127.0.0.1:"+e.Getenv("PORT"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"payload": payload,
+			"pack":    pack,
+			"cut":     cut,
+		},
+	})
+}
+
+// freePorts finds n ports in a row that nothing listens on, and is the first.
+func freePorts(n int) (int, error) {
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		held := []net.Listener{l}
+		for i := 1; i < n; i++ {
+			if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i)); err != nil {
+				break
+			}
+			held = append(held, l)
+		}
+		for _, l := range held {
+			l.Close()
+		}
+		if len(held) == n {
+			return port, nil
+		}
+	}
+	return 0, errors.New("no free ports in a row")
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func payload(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("x", n)), 0o600))
+}
+
+func pack(ts *testscript.TestScript, _ bool, args []string) {
+	text := []byte(ts.ReadFile(args[0]))
+	gz, err := os.Create(ts.MkAbs(args[0] + ".gz"))
+	ts.Check(err)
+	w := gzip.NewWriter(gz)
+	_, err = w.Write(text)
+	ts.Check(errors.Join(err, w.Close(), gz.Close()))
+	e, err := zstd.NewWriter(nil)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".zst"), e.EncodeAll(text, nil), 0o600))
+}
+
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no file %s", args[0])
+	}
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	info, err := os.Stat(files[0])
+	ts.Check(err)
+	ts.Check(os.Truncate(files[0], info.Size()-n))
+}
