@@ -20,7 +20,7 @@ const (
 	Join Action = "join"
 	// Found: start Raft with Servers as the first configuration.
 	Found Action = "found"
-	// Follow: start Raft and wait for the founder.
+	// Follow: start Raft and wait for the founder, whose set this node is of.
 	Follow Action = "follow"
 	// Refuse: the flags contradict what is there; the node ends with Why.
 	Refuse Action = "refuse"
@@ -49,11 +49,11 @@ func Decide(self Member, others []Member) Decision {
 	others = slices.Clone(others)
 	slices.SortFunc(others, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	set := []Server{{self.ID, self.Raft}}
-	var founder *Member
+	var first *Member
 	for i, m := range others {
 		switch {
 		case m.HasData && m.Founding && m.Expect == expect:
-			founder = &others[i]
+			first = &others[i]
 		case m.HasData:
 			return Decision{Action: Refuse, Why: fmt.Sprintf("node %s already holds data, and this folder is empty: an empty node joins a cluster under an id that it never had, without bootstrap-expect", m.ID)}
 		case !m.alive():
@@ -65,8 +65,8 @@ func Decide(self Member, others []Member) Decision {
 	}
 	slices.SortFunc(set, func(a, b Server) int { return cmp.Compare(a.ID, b.ID) })
 	switch n := len(set); {
-	case founder != nil:
-		return Decision{Action: Follow, Why: fmt.Sprintf("node %s has founded the cluster", founder.ID)}
+	case first != nil:
+		return Decision{Action: Follow, Why: fmt.Sprintf("the cluster is being founded, node %s has data already", first.ID)}
 	case n > expect:
 		return Decision{Action: Refuse, Why: fmt.Sprintf("%d empty nodes have bootstrap-expect %d", n, expect)}
 	case n < expect:

@@ -17,8 +17,8 @@ type Meta struct {
 	Cluster [16]byte
 	// Expect is the node's --bootstrap-expect; 0 without.
 	Expect int
-	// HasData: the folder holds Raft state. Founding: the node founded the cluster
-	// and has not yet seen data on all of its first members.
+	// HasData: the folder holds Raft state. Founding: the node is one of the first
+	// members of its cluster and has not yet seen data on all of them.
 	HasData, Founding bool
 	// The addresses that others reach the node by, host:port.
 	API, HTTP, Raft string

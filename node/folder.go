@@ -39,8 +39,8 @@ type identity struct {
 	// Expect is the bootstrap-expect by which the node's cluster was founded; 0 if
 	// the node was added to one.
 	Expect int `json:"bootstrap_expect"`
-	// Founding: this node founded the cluster and has not seen data on all its
-	// first members yet.
+	// Founding: this node is one of the first members of its cluster and has not
+	// seen data on all of them yet.
 	Founding bool `json:"founding,omitempty"`
 }
 

@@ -37,7 +37,7 @@ func (p *process) form(ctx context.Context) error {
 		case membership.Found:
 			return p.found(d.Servers)
 		case membership.Follow:
-			return p.folder.change(func(i *identity) { i.Expect = p.config.BootstrapExpect })
+			return p.firstMember()
 		case membership.Resume, membership.Join:
 			return nil
 		}
@@ -52,10 +52,14 @@ func (p *process) form(ctx context.Context) error {
 	}
 }
 
+// firstMember notes, before Raft runs, that this node is one of the first.
+func (p *process) firstMember() error {
+	return p.folder.change(func(i *identity) { i.Expect, i.Founding = p.config.BootstrapExpect, true })
+}
+
 // found writes the first configuration of a new cluster.
 func (p *process) found(servers []membership.Server) error {
-	err := p.folder.change(func(i *identity) { i.Expect, i.Founding = p.config.BootstrapExpect, true })
-	if err != nil {
+	if err := p.firstMember(); err != nil {
 		return err
 	}
 	var c raft.Configuration

@@ -216,6 +216,9 @@ func (c *cluster) until(what string, ok func() bool) {
 	c.t.Fatalf("not within 30 s: %s", what)
 }
 
+// pass lets the bubble's time pass.
+func pass(d time.Duration) { time.Sleep(d) }
+
 // batchOf encodes messages to one topic, one unit each, numbered from number if a
 // producer is given.
 func batchOf(producer message.ProducerID, number uint64, name string, payloads ...string) []byte {

@@ -102,7 +102,7 @@ func TestLeaderLost(t *testing.T) {
 			case err == nil && (outcomes[0].Kind == raftfsm.Stored || outcomes[0].Kind == raftfsm.Duplicate):
 				number++
 			case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnknown):
-				time.Sleep(50 * time.Millisecond)
+				pass(50 * time.Millisecond)
 			default:
 				t.Fatal(number, outcomes, err)
 			}
@@ -110,12 +110,12 @@ func TestLeaderLost(t *testing.T) {
 				leader := c.leader()
 				leader.isolate()
 				go func() {
-					time.Sleep(3 * time.Second)
+					pass(3 * time.Second)
 					leader.connect()
 				}()
 			}
 		}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		got := c.sameEverywhere()
 		if len(got) != units {
 			t.Fatalf("%d messages, want %d", len(got), units)
@@ -173,7 +173,7 @@ func TestRestart(t *testing.T) {
 			for i := range 100 {
 				c.leader().mustPublish(fmt.Sprintf("t/%d", i%7), fmt.Sprintf("%d %s", from+i, strings.Repeat("x", 500)))
 			}
-			time.Sleep(2 * snapshotCheck)
+			pass(2 * snapshotCheck)
 		}
 		fill(0)
 		for round := range 3 {
@@ -216,7 +216,7 @@ func TestFetch(t *testing.T) {
 		for i := range 300 {
 			c.leader().mustPublish(fmt.Sprintf("t/%d", i%5), strings.Repeat("y", 600))
 		}
-		time.Sleep(3 * snapshotCheck)
+		pass(3 * snapshotCheck)
 		for _, n := range c.nodes {
 			if n != away && n.engine.Status().Files == 0 {
 				t.Fatalf("%s has no files", n.id)

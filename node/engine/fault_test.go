@@ -69,7 +69,7 @@ func TestDiskHangs(t *testing.T) {
 		leader.engine = nil
 		c.leader().mustPublish("a", "y")
 		leader.files.ClearFaults()
-		time.Sleep(time.Minute) // what hung comes back and ends
+		pass(time.Minute) // what hung comes back and ends
 		c.sameEverywhere()
 	})
 }
@@ -99,7 +99,7 @@ func TestReadiness(t *testing.T) {
 	inBubble(t, 3, nil, func(c *cluster) {
 		follower := c.follower()
 		follower.isolate()
-		time.Sleep(contactWait + time.Second)
+		pass(contactWait + time.Second)
 		if why := follower.engine.NotReady(); !strings.HasPrefix(why, "no word from a leader") {
 			t.Errorf("cut off: %q", why)
 		}

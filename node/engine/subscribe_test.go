@@ -59,7 +59,7 @@ func TestSubscribeArrives(t *testing.T) {
 	inBubble(t, 3, nil, func(c *cluster) {
 		leader, follower := c.leader(), c.follower()
 		go func() {
-			time.Sleep(arrivalWait / 2)
+			pass(arrivalWait / 2)
 			leader.mustPublish("a", "1", "2", "3")
 		}()
 		s, err := follower.subscribe(SubscribeRequest{Filters: []string{"a"}, After: 2, UntilTip: true})
@@ -104,7 +104,7 @@ func TestUntil(t *testing.T) {
 		}
 
 		go func() {
-			time.Sleep(30 * time.Second)
+			pass(30 * time.Second)
 			n.mustPublish("a", "6", "7")
 		}()
 		if got := n.read(0, 6, "**"); len(got) != 6 {
@@ -122,9 +122,9 @@ func TestLive(t *testing.T) {
 	inBubble(t, 1, nil, func(c *cluster) {
 		n := c.leader()
 		n.mustPublish("a/b", "old")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		middle := time.Now().UnixNano()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		live, err := n.subscribe(SubscribeRequest{Filters: []string{"a/**"}, FromTip: true})
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestLive(t *testing.T) {
 			t.Errorf("nothing there: %v", err)
 		}
 		go func() {
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 			n.mustPublish("a/b", "new")
 		}()
 		if err := live.Wait(context.Background()); err != nil {
