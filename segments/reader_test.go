@@ -87,7 +87,7 @@ func TestOneBlockForOneMessage(t *testing.T) {
 	defer r.Close()
 	b, p, err := r.Read(nil, 1<<20)
 	check(t, err)
-	if p.Count != 10 || r.BytesRead()-r.scanTables() > 20<<10 {
+	if p.Count != 10 || r.BytesRead()-r.scanTables() > 40<<10 {
 		t.Fatalf("%d messages in %d bytes, %d bytes read", p.Count, len(b), r.BytesRead())
 	}
 }

@@ -74,11 +74,16 @@ func (w *window) order(start, end uint32) error {
 	if w.sorted {
 		return nil
 	}
-	span := int(end-start) + 1
-	if len(w.refs)*denseShare < span {
+	if len(w.refs)*denseShare < int(end-start) {
 		slices.Sort(w.refs)
 		return nil
 	}
+	return w.byArray(start, end)
+}
+
+// byArray puts each ref into the place of its seq and collects them again.
+func (w *window) byArray(start, end uint32) error {
+	span := int(end-start) + 1
 	w.slots = slices.Grow(w.slots[:0], span)[:span]
 	clear(w.slots)
 	for _, ref := range w.refs {
@@ -99,7 +104,7 @@ func (w *window) order(start, end uint32) error {
 
 // denseShare is the number of seqs up to which passing over them all is cheaper
 // than sorting one wanted record by comparing (BenchmarkOrder).
-const denseShare = 32
+const denseShare = 16
 
 var windows = sync.Pool{New: func() any { return new(window) }}
 

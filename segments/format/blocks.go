@@ -4,10 +4,21 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"chorale/message"
 )
+
+// The block table lists the blocks in the order of the file, each as
+//
+//	uvarint  partition id + 1; 0 for that of the block before
+//	uvarint  bytes / 8
+//	uvarint  seq of the first record - first seq of the file; of a partition's
+//	         further blocks: - seq of the last record of the block before
+//	uvarint  seq of the last record - seq of the first
+//	uvarint  records
+//	4 bytes  CRC-32C of the block
 
 // Block is an entry of the block table.
 type Block struct {
@@ -19,34 +30,36 @@ type Block struct {
 	Sum         uint32
 }
 
-// appendBlock encodes an entry.
-func appendBlock(b []byte, x Block) []byte {
-	for _, v := range [...]uint32{x.Partition, x.Bytes, x.First, x.Last, x.Count, x.Sum} {
-		b = binary.LittleEndian.AppendUint32(b, v)
+const (
+	blockFields     = 5
+	blockEntryBytes = blockFields + 4 // at least
+	minStride       = message.HeadBytes + message.Align
+)
+
+// appendBlock encodes an entry; before is the block before it, Count 0 for none.
+func appendBlock(b []byte, x, before Block) []byte {
+	partition, start := uint64(x.Partition)+1, uint32(0)
+	if before.Count > 0 && before.Partition == x.Partition {
+		partition, start = 0, before.Last
 	}
-	return b
+	for _, v := range [blockFields]uint64{partition, uint64(x.Bytes / message.Align), uint64(x.First - start), uint64(x.Last - x.First), uint64(x.Count)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return binary.LittleEndian.AppendUint32(b, x.Sum)
 }
 
 // decodeBlocks checks that the blocks fill their part of the file, hold as many
 // messages as the file, and ascend within a partition.
 func decodeBlocks(b []byte, h Header, blockBytes int64) ([]Block, error) {
-	if len(b) == 0 || len(b)%blockEntryBytes != 0 {
-		return nil, fmt.Errorf("%w: block table of %d bytes", ErrCorrupt, len(b))
-	}
-	le := binary.LittleEndian
-	blocks := make([]Block, 0, len(b)/blockEntryBytes)
+	blocks := make([]Block, 0, len(b)/(2*blockEntryBytes))
 	off, messages := int64(HeaderBytes), uint64(0)
-	for ; len(b) > 0; b = b[blockEntryBytes:] {
-		x := Block{
-			Off: off, Partition: le.Uint32(b), Bytes: le.Uint32(b[4:]), First: le.Uint32(b[8:]),
-			Last: le.Uint32(b[12:]), Count: le.Uint32(b[16:]), Sum: le.Uint32(b[20:]),
-		}
-		if err := x.check(uint32(h.Last - h.First)); err != nil {
+	var x Block
+	for len(b) > 0 {
+		var err error
+		if x, b, err = decodeBlock(b, x, h.Last-h.First); err != nil {
 			return nil, fmt.Errorf("%w: block %d: %w", ErrCorrupt, len(blocks), err)
 		}
-		if n := len(blocks); n > 0 && blocks[n-1].Partition == x.Partition && blocks[n-1].Last >= x.First {
-			return nil, fmt.Errorf("%w: block %d starts at +%d, the one before ends at +%d", ErrCorrupt, n, x.First, blocks[n-1].Last)
-		}
+		x.Off = off
 		off += int64(x.Bytes)
 		messages += uint64(x.Count)
 		blocks = append(blocks, x)
@@ -58,16 +71,35 @@ func decodeBlocks(b []byte, h Header, blockBytes int64) ([]Block, error) {
 	return blocks, nil
 }
 
-// check reports an entry that no file whose last seq is first + span can have.
-func (x Block) check(span uint32) error {
-	least := uint64(x.Count) * (message.HeadBytes + message.Align)
-	if x.Bytes%message.Align != 0 || x.Bytes > BlockTarget+message.MaxRecordBytes || x.Count == 0 || uint64(x.Bytes) < least {
-		return fmt.Errorf("%d bytes with %d messages", x.Bytes, x.Count)
+// decodeBlock takes one entry off b; before is the entry before it, Count 0 for
+// none; span is the last seq, relative.
+func decodeBlock(b []byte, before Block, span uint64) (x Block, rest []byte, err error) {
+	var f [blockFields]uint64
+	rest, ok := takeUvarints(b, f[:])
+	if !ok || len(rest) < 4 {
+		return x, nil, fmt.Errorf("it is cut")
 	}
-	if x.Last > span || x.First > x.Last || x.Last-x.First < x.Count-1 {
-		return fmt.Errorf("%d messages with seqs +%d to +%d of +%d", x.Count, x.First, x.Last, span)
+	x.Sum = binary.LittleEndian.Uint32(rest)
+	if f[0] > 1<<32 || f[0] == 0 && before.Count == 0 || before.Count > 0 && f[0] == uint64(before.Partition)+1 {
+		return x, nil, fmt.Errorf("partition %d behind partition %d", int64(f[0])-1, before.Partition)
 	}
-	return nil
+	start := uint64(0)
+	if x.Partition = uint32(f[0] - 1); f[0] == 0 {
+		x.Partition, start = before.Partition, uint64(before.Last)
+		if f[2] == 0 {
+			return x, nil, fmt.Errorf("it starts with the last seq of the block before")
+		}
+	}
+	if f[1] > (BlockTarget+message.MaxRecordBytes)/message.Align || f[4] == 0 || f[1]*message.Align < f[4]*minStride || f[4] > math.MaxUint32 {
+		return x, nil, fmt.Errorf("%d bytes with %d messages", f[1]*message.Align, f[4])
+	}
+	if f[2] > span-start || f[3] > span-start-f[2] || f[3] < f[4]-1 {
+		return x, nil, fmt.Errorf("%d messages with seqs +%d+%d to +%d more of +%d", f[4], start, f[2], f[3], span)
+	}
+	x.Bytes, x.Count = uint32(f[1]*message.Align), uint32(f[4])
+	x.First = uint32(start + f[2])
+	x.Last = x.First + uint32(f[3])
+	return x, rest[4:], nil
 }
 
 // Index is the block table with a way from partition to blocks. Immutable.

@@ -8,10 +8,10 @@
 //	├──────────────┤ 64
 //	│ blocks       │ padded records, topic partition by topic partition in tree
 //	│              │ order, by seq within a partition. A block ends with the first
-//	│              │ record that brings it to 16 KiB, or with its partition
+//	│              │ record that brings it to 32 KiB, or with its partition
 //	├──────────────┤ 64 + blocks
-//	│ block table  │ 24 bytes a block
-//	│ topic table  │ see topics.go: what the file holds of each topic
+//	│ block table  │ see blocks.go: what is where
+//	│ topic table  │ see topics.go: how much there is of each topic
 //	│ time table   │ see times.go: which seqs have which time
 //	├──────────────┤ size - 64
 //	│ trailer      │ 64 bytes
@@ -29,14 +29,6 @@
 //	60  4  CRC-32C of bytes 0..60       48  4  topics
 //	                                    52  4  CRC-32C of bytes 0..52
 //	                                    56  8  magic "\nGESROHC"
-//
-//	block table, an entry a block, in the order of the blocks
-//	0   4  partition id
-//	4   4  bytes
-//	8   4  seq of the first record - first seq of the file
-//	12  4  seq of the last record - first seq of the file
-//	16  4  records
-//	20  4  CRC-32C of the block
 //
 // The manifest holds the trailer's checksum, the trailer those of header and
 // tables, the block table those of the blocks: nothing is trusted by itself.
@@ -68,15 +60,14 @@ const (
 	HeaderBytes  = 64
 	TrailerBytes = 64
 	// BlockTarget is the least unit of reading: what resuming in the middle of a
-	// partition wastes, against the size of the block table (0.15 %).
-	BlockTarget = 16 << 10
+	// partition wastes, against the size of the block table (0.05 %).
+	BlockTarget = 32 << 10
 	// MaxMessages keeps seqs within a file in 32 bits.
 	MaxMessages = math.MaxUint32
 
-	headerMagic     = "CHORSEG\n"
-	trailerMagic    = "\nGESROHC"
-	version         = 1
-	blockEntryBytes = 24
+	headerMagic  = "CHORSEG\n"
+	trailerMagic = "\nGESROHC"
+	version      = 1
 )
 
 // Header is the head of a file: seqs are inclusive, times in ns.

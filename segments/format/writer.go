@@ -17,9 +17,10 @@ type Writer struct {
 	header Header
 	sum    uint32 // of the header
 
-	open  Block // not yet written
-	buf   []byte
-	table []byte
+	open   Block // not yet written
+	before Block
+	buf    []byte
+	table  []byte
 }
 
 // Summary describes a finished file.
@@ -55,9 +56,9 @@ func (w *Writer) Add(partition uint32, padded []byte) {
 
 func (w *Writer) endBlock() {
 	w.open.Bytes, w.open.Sum = uint32(len(w.buf)), message.Sum(w.buf)
-	w.table = appendBlock(w.table, w.open)
+	w.table = appendBlock(w.table, w.open, w.before)
 	w.write(w.buf)
-	w.open, w.buf = Block{}, w.buf[:0]
+	w.before, w.open, w.buf = w.open, Block{}, w.buf[:0]
 }
 
 // Finish writes tables and trailer. The volumes are in tree order. Whoever names
