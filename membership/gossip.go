@@ -199,6 +199,17 @@ func (g *Gossip) Update(m Meta) error {
 	return nil
 }
 
+// Member is a node, this one included, by its id.
+func (g *Gossip) Member(id string) (Member, bool) {
+	if id == g.config.ID {
+		return g.Self(), true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ok := g.members[id]
+	return m, ok
+}
+
 // Self is this node.
 func (g *Gossip) Self() Member {
 	g.mu.Lock()

@@ -17,24 +17,23 @@ import (
 type directory struct {
 	gossip  *membership.Gossip
 	cluster func() raftfsm.ClusterID
+	servers func() []raft.Server // of Raft's configuration
 }
 
 // members are the other nodes of this cluster, and those of none yet, by id.
 func (d directory) members() []membership.Member {
-	ours := d.cluster()
-	return slices.DeleteFunc(d.gossip.Members(), func(m membership.Member) bool {
-		none := raftfsm.ClusterID{}
-		return m.Cluster != ours && m.Cluster != none && ours != none
-	})
+	return slices.DeleteFunc(d.gossip.Members(), func(m membership.Member) bool { return !d.ours(m) })
+}
+
+// ours reports whether a node is of this cluster, or of none yet.
+func (d directory) ours(m membership.Member) bool {
+	none, own := raftfsm.ClusterID{}, d.cluster()
+	return m.Cluster == own || m.Cluster == none || own == none
 }
 
 func (d directory) find(id raft.ServerID) (membership.Member, bool) {
-	for _, m := range d.members() {
-		if m.ID == string(id) {
-			return m, true
-		}
-	}
-	return membership.Member{}, false
+	m, ok := d.gossip.Member(string(id))
+	return m, ok && d.ours(m)
 }
 
 // API implements peers.Directory.
@@ -63,14 +62,18 @@ func rank(state string) int {
 	return 1
 }
 
-// ServerAddr implements raft.ServerAddressProvider. With an error Raft takes the
-// address of its configuration.
+// ServerAddr implements raft.ServerAddressProvider: addresses change when nodes
+// move, so what gossip says now goes before what Raft's configuration said then.
 func (d directory) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	m, ok := d.find(id)
-	if !ok || m.Raft == "" {
-		return "", fmt.Errorf("gossip does not know node %s", id)
+	if m, ok := d.find(id); ok {
+		return raft.ServerAddress(m.Raft), nil
 	}
-	return raft.ServerAddress(m.Raft), nil
+	for _, s := range d.servers() {
+		if s.ID == id {
+			return s.Address, nil
+		}
+	}
+	return "", fmt.Errorf("the address of node %s is not known", id)
 }
 
 // status joins Raft's configuration with gossip: a node of either is listed.

@@ -121,7 +121,7 @@ func (p *process) open() error {
 	if err := p.startGossip(); err != nil {
 		return err
 	}
-	p.directory = directory{gossip: p.gossip, cluster: p.folder.cluster}
+	p.directory = directory{gossip: p.gossip, cluster: p.folder.cluster, servers: func() []raft.Server { return p.engine.Servers() }}
 	transport := newRaftTransport(layer, p.directory)
 	p.onClose(transport.Close)
 	p.peers = peers.New(p.directory, p.log.Named("peers"))
@@ -256,8 +256,8 @@ func (p *process) startGossip() error {
 }
 
 func (p *process) members() []*api.MemberStatus {
-	s := p.engine.Status()
-	return p.directory.status(s.Servers, s.Leader)
+	leader, _ := p.engine.Leader()
+	return p.directory.status(p.engine.Servers(), leader)
 }
 
 func (p *process) notReady() string {
@@ -367,7 +367,7 @@ func (p *process) remember() error {
 
 // allHaveData reports whether every other voter says that it holds data.
 func (p *process) allHaveData() bool {
-	for _, s := range p.engine.Status().Servers {
+	for _, s := range p.engine.Servers() {
 		m, ok := p.directory.find(s.ID)
 		if s.ID != raft.ServerID(p.config.ID) && (!ok || !m.HasData) {
 			return false

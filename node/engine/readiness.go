@@ -60,7 +60,7 @@ func (e *Engine) NotReady() string {
 		return fmt.Sprintf("shutting down: %v", context.Cause(e.life))
 	case r == nil:
 		return "starting"
-	case len(r.GetConfiguration().Configuration().Servers) == 0:
+	case len(e.Servers()) == 0:
 		return "waiting to become part of a cluster"
 	case !e.caughtUp.Load():
 		return fmt.Sprintf("catching up: applied index %d, committed %d", r.AppliedIndex(), r.CommitIndex())
@@ -110,6 +110,7 @@ func (e *Engine) Status() Status {
 		Tip:        e.tip.Stats(),
 		DurableEnd: e.history.DurableEnd(),
 		Mismatches: e.mismatches.Load(),
+		Servers:    e.Servers(),
 	}
 	s.MissingFiles = len(e.history.Missing())
 	for _, f := range e.history.Manifest().Files {
@@ -119,7 +120,6 @@ func (e *Engine) Status() Status {
 	if r := e.running(); r != nil {
 		s.State = stateName(r.State())
 		_, s.Leader = r.LeaderWithID()
-		s.Servers = r.GetConfiguration().Configuration().Servers
 		s.Applied, s.Last, s.Commit, s.Term = r.AppliedIndex(), r.LastIndex(), r.CommitIndex(), r.CurrentTerm()
 	}
 	return s

@@ -28,6 +28,15 @@ func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.fsm.View().Genes
 // End is the newest seq that this node has applied.
 func (e *Engine) End() uint64 { return e.machine.fsm.View().LastSeq }
 
+// Servers is Raft's newest configuration, perhaps not committed yet; nil before
+// Raft runs.
+func (e *Engine) Servers() []raft.Server {
+	if r := e.running(); r != nil {
+		return r.GetConfiguration().Configuration().Servers
+	}
+	return nil
+}
+
 // HasLog reports whether anything was ever put in this node's Raft log.
 func (e *Engine) HasLog() bool {
 	r := e.running()
