@@ -68,7 +68,7 @@ func header() raft.RPCHeader {
 func (f *follower) append(term, prevTerm, first, last, commit uint64) bool {
 	f.t.Helper()
 	req := raft.AppendEntriesRequest{
-		RPCHeader: header(), Term: term, Leader: []byte("leader"),
+		RPCHeader: header(), Term: term,
 		PrevLogEntry: first - 1, PrevLogTerm: prevTerm, LeaderCommitIndex: commit,
 	}
 	for i := first; i <= last; i++ {
@@ -83,7 +83,7 @@ func (f *follower) append(term, prevTerm, first, last, commit uint64) bool {
 
 func (f *follower) install(term, index uint64) bool {
 	req := raft.InstallSnapshotRequest{
-		RPCHeader: header(), SnapshotVersion: raft.SnapshotVersionMax, Term: term, Leader: []byte("leader"),
+		RPCHeader: header(), SnapshotVersion: raft.SnapshotVersionMax, Term: term,
 		LastLogIndex: index, LastLogTerm: term, Configuration: raft.EncodeConfiguration(raft.Configuration{}),
 		ConfigurationIndex: 1, Size: 4,
 	}

@@ -109,6 +109,13 @@ func (l *latch) overdue(now time.Time) error {
 	return l.cause
 }
 
+// hangs reports whether a call is under way although there was a failure.
+func (l *latch) hangs() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause != nil && len(l.calls) > 0
+}
+
 // watch returns the failure, or nil when ctx ends.
 func (l *latch) watch(ctx context.Context) error {
 	tick := time.NewTicker(max(l.deadline/10, time.Millisecond))
@@ -127,8 +134,8 @@ func (l *latch) watch(ctx context.Context) error {
 	}
 }
 
-// fatal ends the goroutine of a call whose error would make Raft panic, if Run is
-// there to report the failure.
+// fatal ends the goroutine of a call whose error would make Raft panic, if Run
+// reports the failure or has reported it.
 func (s *Store) fatal() {
 	if s.armed.Load() {
 		runtime.Goexit()

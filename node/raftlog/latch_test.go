@@ -20,11 +20,13 @@ type faulty struct {
 	read  error         // of GetLog
 	panic any           // of GetLog
 	hang  chan struct{} // if set, a write waits until it is closed
+
+	closed bool
 }
 
 func newFaulty() *faulty { return &faulty{InmemStore: raft.NewInmemStore()} }
 
-func (f *faulty) Close() error { return nil }
+func (f *faulty) Close() error { f.closed = true; return nil }
 
 func (f *faulty) fault() error {
 	if f.hang != nil {
@@ -158,9 +160,15 @@ func TestHangingWrite(t *testing.T) {
 		if d := time.Since(start); d < DefaultDeadline || d > DefaultDeadline*13/10 {
 			t.Errorf("noticed after %v", d)
 		}
+		if got := s.Close(); got != err || inner.closed {
+			t.Errorf("Close says %v; it would have waited for the write", got)
+		}
 		close(inner.hang)
 		if got := <-stored; got != err {
 			t.Errorf("the write came back with %v", got)
+		}
+		if got := s.Close(); got != nil || !inner.closed {
+			t.Errorf("Close says %v", got)
 		}
 	})
 }
@@ -232,6 +240,16 @@ func TestRaftEndsWithoutPanic(t *testing.T) {
 		}
 		if err := r.Shutdown().Error(); err != nil {
 			t.Error(err)
+		}
+		// Nor does it panic in the time between the end of Run and its own.
+		returned, ended := false, make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.SetUint64([]byte("CurrentTerm"), 9)
+			returned = true
+		}()
+		if <-ended; returned {
+			t.Error("after the failure a call that Raft panics over came back")
 		}
 	})
 }

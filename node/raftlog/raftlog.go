@@ -53,7 +53,7 @@ type Store struct {
 	inner Inner
 	name  string // in messages
 	latch *latch
-	// armed is set while Run runs; see fatal.
+	// armed is set while Run runs and after it found a failure; see fatal.
 	armed atomic.Bool
 	// newest is the end of the newest known snapshot, nil if there is none.
 	newest atomic.Pointer[mark]
@@ -115,21 +115,30 @@ func (s *Store) Failed() <-chan struct{} { return s.latch.failed }
 func (s *Store) Err() error { return s.latch.err() }
 
 // Run watches the deadline. It returns the failure once there is one, or nil when
-// ctx ends. While it runs, a failure that would make Raft panic ends the calling
-// goroutine instead, so it is to run as long as Raft does.
+// ctx ends. From its start on, and after a failure for ever, a call that would make
+// Raft panic ends its goroutine instead, so Run is to run as long as Raft does.
 func (s *Store) Run(ctx context.Context) error {
 	s.armed.Store(true)
-	defer s.armed.Store(false)
-	return s.latch.watch(ctx)
+	err := s.latch.watch(ctx)
+	if err == nil {
+		s.armed.Store(false)
+	}
+	return err
 }
 
 // Overdue latches and returns the failure if a call runs for longer than the
 // deadline at that time. Run calls it; so may who has no Run.
 func (s *Store) Overdue(now time.Time) error { return s.latch.overdue(now) }
 
-// Close closes the store below. It waits for calls under way, so it must not be
-// called after one hung.
-func (s *Store) Close() error { return s.inner.Close() }
+// Close closes the store below, and waits for calls under way. After a failure it
+// waits for nobody: while a call hangs the store is left open, for the process is
+// about to end.
+func (s *Store) Close() error {
+	if s.latch.hangs() {
+		return s.Err()
+	}
+	return s.inner.Close()
+}
 
 // IsMonotonic implements raft.MonotonicLogStore: Raft then clears the log when it
 // installs a snapshot, see docs/decisions/diverged-log.md.
