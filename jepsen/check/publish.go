@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"slices"
 
 	"chorale/jepsen/history"
 )
@@ -10,7 +11,8 @@ import (
 type Placed struct {
 	h      *history.History
 	stream []history.Message
-	seqs   [][]uint64 // per unit, per message: its seq, 0 if it is not in the stream
+	seqs   [][]uint64          // per unit, per message: its seq, 0 if it is not in the stream
+	topics map[string][]uint64 // the seqs of each topic, ascending
 }
 
 type bodyOf struct{ unit, message int }
@@ -19,7 +21,7 @@ type bodyOf struct{ unit, message int }
 // message twice, or one that nobody published or whose topic changed.
 func Place(h *history.History, stream []history.Message) (*Placed, []Finding) {
 	twice, foreign := findings{name: "duplicate"}, findings{name: "unexpected"}
-	p := &Placed{h: h, stream: stream, seqs: make([][]uint64, len(h.Units))}
+	p := &Placed{h: h, stream: stream, seqs: make([][]uint64, len(h.Units)), topics: map[string][]uint64{}}
 	bodies := map[string]bodyOf{}
 	for u, unit := range h.Units {
 		p.seqs[u] = make([]uint64, len(unit.Messages))
@@ -31,6 +33,7 @@ func Place(h *history.History, stream []history.Message) (*Placed, []Finding) {
 		}
 	}
 	for _, m := range stream {
+		p.topics[m.Topic] = append(p.topics[m.Topic], m.Seq)
 		b, ok := bodies[string(m.Body)]
 		switch {
 		case !ok:
@@ -197,9 +200,9 @@ func Conditions(p *Placed) []Finding {
 	f := findings{name: "wrong-condition"}
 	for u, unit := range p.h.Units {
 		for i, m := range unit.Messages {
-			if at := p.seqs[u][0]; m.Expected != nil && at != 0 && lastOf(p.stream, m.Topic, at) != *m.Expected {
+			if at := p.seqs[u][0]; m.Expected != nil && at != 0 && p.lastOf(m.Topic, at) != *m.Expected {
 				f.add(unitName+": stored at %d, message %d expected its topic at %d, it was at %d",
-					append(p.name(u), at, i, *m.Expected, lastOf(p.stream, m.Topic, at))...)
+					append(p.name(u), at, i, *m.Expected, p.lastOf(m.Topic, at))...)
 			}
 		}
 	}
@@ -218,14 +221,12 @@ func (p *Placed) refusal(f *findings, a history.Attempt, w window) {
 		f.add(unitName+": %s refused message %d, whose condition holds at %d", append(p.name(a.Unit), a.Node, a.Index, a.Seq)...)
 		return
 	}
-	next := uint64(math.MaxUint64)
-	for _, s := range p.stream {
-		if s.Topic == m.Topic && s.Seq > a.Seq {
-			next = s.Seq
-			break
-		}
+	next, seqs := uint64(math.MaxUint64), p.topics[m.Topic]
+	if i, _ := slices.BinarySearch(seqs, a.Seq+1); i < len(seqs) {
+		next = seqs[i]
 	}
-	known := a.Seq == 0 || a.Seq <= uint64(len(p.stream)) && p.stream[a.Seq-1].Topic == m.Topic
+	_, known := slices.BinarySearch(seqs, a.Seq)
+	known = known || a.Seq == 0
 	if !known || a.Seq >= w.before || next <= w.after {
 		f.add(unitName+": %s refused it with %s at %d (until %d), which was not so between %d and %d",
 			append(p.name(a.Unit), a.Node, m.Topic, a.Seq, next, w.after, w.before)...)
@@ -233,11 +234,10 @@ func (p *Placed) refusal(f *findings, a history.Attempt, w window) {
 }
 
 // lastOf is the topic's newest seq below a place of the stream.
-func lastOf(stream []history.Message, topic string, below uint64) uint64 {
-	for i := min(below-1, uint64(len(stream))); i > 0; i-- {
-		if stream[i-1].Topic == topic {
-			return i
-		}
+func (p *Placed) lastOf(topic string, below uint64) uint64 {
+	seqs := p.topics[topic]
+	if i, _ := slices.BinarySearch(seqs, below); i > 0 {
+		return seqs[i-1]
 	}
 	return 0
 }

@@ -36,8 +36,17 @@ func matchLevels(filter, topic []string) bool {
 // (after, to].
 func Select(stream []history.Message, filters []string, after, to uint64) []history.Message {
 	var out []history.Message
+	wanted := map[string]bool{}
 	for _, m := range stream {
-		if m.Seq > after && m.Seq <= to && Match(filters, m.Topic) {
+		if m.Seq <= after || m.Seq > to {
+			continue
+		}
+		match, asked := wanted[m.Topic]
+		if !asked {
+			match = Match(filters, m.Topic)
+			wanted[m.Topic] = match
+		}
+		if match {
 			out = append(out, m)
 		}
 	}

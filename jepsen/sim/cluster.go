@@ -15,9 +15,11 @@ import (
 	"chorale/jepsen/sim/power"
 	"chorale/jepsen/sim/wire"
 	"chorale/node/engine"
+	"chorale/node/raftlog"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/oklog/run"
 )
 
 func serverID(name string) raft.ServerID { return raft.ServerID(name) }
@@ -56,7 +58,8 @@ type machine struct {
 type process struct {
 	engine *engine.Engine
 	end    *wire.Endpoint
-	cancel context.CancelFunc
+	life   context.Context // of the process
+	kill   context.CancelFunc
 	down   chan struct{} // closed when clients lose the node
 	ended  chan struct{} // closed when Run has returned err
 	err    error
@@ -124,19 +127,29 @@ func (m *machine) start() {
 	m.mu.Unlock()
 }
 
+// boot puts a node together as package node does, over the simulation's seams:
+// the same guard of the Raft log, over a journal instead of bbolt.
 func (m *machine) boot() (*process, error) {
 	drive := power.NewDrive(m.disk.Mount(), m.c.seed+uint64(m.starts*nodes+m.index))
 	journal, err := power.OpenJournal(drive)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := power.OpenSnapshots(drive)
+	log, err := raftlog.Wrap(journal, m.name, raftlog.DefaultDeadline)
 	if err != nil {
+		return nil, err
+	}
+	files, err := power.OpenSnapshots(drive)
+	if err != nil {
+		return nil, err
+	}
+	snapshots := log.Snapshots(files)
+	if err := log.Reconcile(snapshots); err != nil {
 		return nil, err
 	}
 	p := &process{down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
 	p.engine, err = engine.Open(m.c.plan.settings(m.name), engine.Seams{
-		Files: drive, Logs: journal, Stable: journal, Snapshots: snapshots,
+		Files: drive, Logs: raftlog.NewCache(log, cacheBytes), Stable: log, Snapshots: snapshots,
 		Transport: p.end, Peers: p.end,
 		Log: hclog.New(&hclog.LoggerOptions{Level: m.c.log.level(), Output: m.c.log.of(m), DisableTime: true}),
 	})
@@ -148,16 +161,31 @@ func (m *machine) boot() (*process, error) {
 		return nil, err
 	}
 	p.end.Serve(p.engine)
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
+	p.life, p.kill = context.WithCancel(context.Background())
 	go func() {
-		p.err = p.engine.Run(ctx)
+		p.err = p.run(log)
 		close(p.ended)
 		p.end.Close()
 		journal.Close()
 	}()
 	go m.watch(p)
 	return p, nil
+}
+
+// cacheBytes is so small that entries are read from the journal too.
+const cacheBytes = 8 << 10
+
+// run runs the node until its life ends or something fails for good. The guard of
+// the log lives as long as the engine.
+func (p *process) run(log *raftlog.Store) error {
+	guarded, done := context.WithCancel(context.Background())
+	var g run.Group
+	g.Add(func() error {
+		defer done()
+		return p.engine.Run(p.life)
+	}, func(error) { p.kill() })
+	g.Add(func() error { return log.Run(guarded) }, func(error) {})
+	return g.Run()
 }
 
 func (m *machine) bootstrap(p *process) error {
@@ -179,11 +207,20 @@ func (m *machine) watch(p *process) {
 		select {
 		case <-p.down: // it was told to
 		default:
-			m.c.found("stopped", "%s stopped by itself: %v", m.name, p.err)
-			m.take()
-			m.start()
+			m.ended(p.err)
 		}
 	}
+}
+
+// ended starts a node again that stopped by itself, which it may for one reason.
+func (m *machine) ended(err error) {
+	if errors.Is(err, raftlog.ErrStartAgain) {
+		m.c.note("%s asks to be started again", m.name)
+	} else {
+		m.c.found("stopped", "%s stopped by itself: %v", m.name, err)
+	}
+	m.take()
+	m.start()
 }
 
 // take makes the machine's process unreachable for clients and returns it.
@@ -214,7 +251,7 @@ func (m *machine) crash() {
 	}
 	m.disk.Crash()
 	p.end.Close()
-	p.cancel()
+	p.kill()
 }
 
 // stop ends the process as an operator would.
@@ -223,7 +260,7 @@ func (m *machine) stop() {
 	if p == nil {
 		return
 	}
-	p.cancel()
+	p.kill()
 	<-p.ended
 	if p.err != nil {
 		m.c.found("bad-stop", "%s was stopped gracefully and says: %v", m.name, p.err)

@@ -41,14 +41,14 @@ func newPlan(rng *rand.Rand) plan {
 		segmentBytes:    pick(rng, int64(2<<10), 6<<10, 24<<10),
 		trailing:        pick(rng, uint64(2), 8, 64),
 		threshold:       pick(rng, uint64(8), 24, 96),
-		storm:           time.Duration(5+rng.IntN(20)) * time.Second,
+		storm:           time.Duration(4+rng.IntN(14)) * time.Second,
 		producers:       1 + rng.IntN(4),
 		plain:           rng.IntN(3),
 		readers:         2 + rng.IntN(5),
 		finalCrash:      rng.IntN(2) == 0,
-		meanPause:       pick(rng, 5*time.Millisecond, 30*time.Millisecond, 100*time.Millisecond),
-		maxUnits:        pick(rng, 1, 3, 12),
-		maxUnitMessages: pick(rng, 1, 2, 5),
+		meanPause:       pick(rng, 20*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond),
+		maxUnits:        pick(rng, 1, 2, 6),
+		maxUnitMessages: pick(rng, 1, 2, 4),
 		conditional:     pick(rng, 0, 10, 40),
 	}
 }

@@ -224,16 +224,10 @@ func (j *Journal) DeleteRange(first, last uint64) error {
 // errNoValue has the text by which Raft knows an absent key.
 var errNoValue = errors.New("not found")
 
-// Set implements raft.StableStore. Raft panics where it fails, which is as good as
-// any end for a real process, but a node that lost its power in here shares the
-// process with the living: it is told nil, and can tell nobody.
+// Set implements raft.StableStore.
 func (j *Journal) Set(key, value []byte) error {
 	r := binary.LittleEndian.AppendUint32([]byte{recordSet}, uint32(len(key)))
-	err := j.write(append(append(r, key...), value...))
-	if errors.Is(err, disk.ErrPowerLost) {
-		return nil
-	}
-	return err
+	return j.write(append(append(r, key...), value...))
 }
 
 // Get implements raft.StableStore.
