@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"chorale/message"
 
@@ -49,4 +50,55 @@ func BenchmarkApply(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*perBatch), "ns/msg")
+}
+
+// BenchmarkSnapshot captures a state of a million topics and a hundred thousand
+// producers: what Apply waits for. ms/persist is what the writer beside it takes.
+func BenchmarkSnapshot(b *testing.B) {
+	f := newFixture(b, 1<<30)
+	var builder message.Builder
+	for i := range 1_000_000 {
+		builder.Add(0, message.Entry{Topic: fmt.Sprintf("app/part-%d/id-%d", i%1000, i)})
+		if builder.Count() == 1000 {
+			f.must(EncodePublish(1, [][]byte{builder.Encode(nil, message.ProducerID{})}))
+			builder.Reset()
+		}
+	}
+	for i := range 100_000 {
+		builder.Add(1, message.Entry{Topic: "app/part-0/id-0"})
+		id := message.ProducerID{1, byte(i), byte(i >> 8), byte(i >> 16)}
+		f.must(EncodePublish(2, [][]byte{builder.Encode(nil, id)}))
+		builder.Reset()
+	}
+	var size int64
+	var persist time.Duration
+	for b.Loop() {
+		s, err := f.fsm.Snapshot()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		begin := time.Now()
+		var to countingSink
+		if err := s.Persist(&to); err != nil {
+			b.Fatal(err)
+		}
+		persist += time.Since(begin)
+		size = to.n
+		s.Release()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(persist.Milliseconds())/float64(b.N), "ms/persist")
+	b.ReportMetric(float64(size)/(1<<20), "MiB")
+}
+
+// countingSink drops what it gets.
+type countingSink struct {
+	sink
+	n int64
+}
+
+func (c *countingSink) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
 }

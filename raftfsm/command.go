@@ -92,8 +92,11 @@ func EncodeGenesis(g Genesis) []byte {
 }
 
 // EncodePublish makes the Raft entry of admitted batches. now is the leader's
-// clock in ns since 1970 UTC. The batches are copied.
+// clock in ns since 1970 UTC. The batches are copied; there are at most MaxBatches.
 func EncodePublish(now int64, batches [][]byte) []byte {
+	if len(batches) > MaxBatches {
+		panic(fmt.Sprintf("raftfsm: an entry of %d batches, at most %d are allowed", len(batches), MaxBatches))
+	}
 	n := publishHeadBytes
 	for _, b := range batches {
 		n += len(b)

@@ -158,6 +158,9 @@ func TestPersistBesideApply(t *testing.T) {
 			}
 		})
 	}
+	if err := f.restore(f.snapshot()); err != nil {
+		t.Error(err)
+	}
 	close(stop)
 	done.Wait()
 }

@@ -25,7 +25,7 @@ import (
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
 //	topics, producers, stream, pending, view
-//	snapshot NAME            keeps a snapshot, and says whether it is like OTHER
+//	snapshot NAME [OTHER]    keeps a snapshot, and says whether it is like OTHER
 //	restore NAME [fresh]     into this machine, or into a new one over the same files
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
@@ -98,13 +98,14 @@ func (tr *transcript) keep(d *datadriven.TestData) string {
 	s := tr.snapshot()
 	name := d.CmdArgs[0].String()
 	tr.snapshots[name] = s
-	for _, other := range d.CmdArgs[1:] {
-		if string(tr.snapshots[other.Key]) != string(s) {
-			return fmt.Sprintf("differs from %s\n", other.Key)
-		}
-		return fmt.Sprintf("same bytes as %s\n", other.Key)
+	if len(d.CmdArgs) == 1 {
+		return ""
 	}
-	return ""
+	other := d.CmdArgs[1].Key
+	if string(tr.snapshots[other]) != string(s) {
+		return fmt.Sprintf("differs from %s\n", other)
+	}
+	return fmt.Sprintf("same bytes as %s\n", other)
 }
 
 func (tr *transcript) show(t *testing.T, what string) string {
