@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chorale/bench/cluster"
+	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,7 @@ func newBenchClusterCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Rounds < 1 || o.Load < 100*time.Millisecond || o.Kills < 0 {
-				return usagef("want --rounds from 1, --load from 100ms, --kills from 0")
+				return settings.Usagef("want --rounds from 1, --load from 100ms, --kills from 0")
 			}
 			var err error
 			if o.Binary, err = os.Executable(); err != nil {

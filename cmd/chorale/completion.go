@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"chorale/cmd/settings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,7 +21,7 @@ const (
 // can also be taken as a subtree.
 func (n *connection) completeTopics(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	if err := applyConfig(cmd); err != nil {
+	if err := settings.Apply(cmd); err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	c, err := n.dial()

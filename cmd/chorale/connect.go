@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"chorale/client"
+	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
 )
@@ -20,13 +21,13 @@ type connection struct{ addrs []string }
 
 func (n *connection) addFlags(cmd *cobra.Command) {
 	n.addrs = []string{defaultAddr}
-	cmd.Flags().Var(&addresses{list: &n.addrs}, "addr", "API addresses of one or more nodes")
+	cmd.Flags().Var(&settings.Addresses{List: &n.addrs}, "addr", "API addresses of one or more nodes")
 }
 
 func (n *connection) dial() (*client.Client, error) {
 	c, err := client.Dial(n.addrs, client.Options{})
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, &settings.UsageError{Err: err}
 	}
 	return c, nil
 }
@@ -52,7 +53,7 @@ func (n *connection) explain(err error) error {
 		return nil
 	case errors.Is(err, client.ErrUnavailable):
 		return fmt.Errorf("%w\nIs a node running at %s? --addr or %s names others; chorale status shows how a cluster is",
-			err, strings.Join(n.addrs, ", "), envName("addr"))
+			err, strings.Join(n.addrs, ", "), settings.EnvName("addr"))
 	default:
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"chorale/cmd/settings"
 	"chorale/node"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ func printDev(out io.Writer, list []node.Addresses) {
 	}
 	fmt.Fprintf(out, "\nThe cluster serves. In another terminal:\n\n")
 	if apis[0] != defaultAddr {
-		fmt.Fprintf(out, "  export %s=%s\n", envName("addr"), strings.Join(apis, ","))
+		fmt.Fprintf(out, "  export %s=%s\n", settings.EnvName("addr"), strings.Join(apis, ","))
 	}
 	fmt.Fprintf(out, "  chorale publish app/hello 'first message'\n"+
 		"  chorale subscribe 'app/**' --until-tip\n  chorale status\n\nCtrl-C stops it.\n")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/settings"
+	"chorale/cmd/show"
 	"chorale/internal/tsv"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,7 @@ it is. --skip-bad leaves such lines out and counts them.`
 type importCmd struct {
 	connection
 	producer string
-	cap      byteSize
+	cap      settings.Size
 	skipBad  bool
 	timeout  time.Duration
 }
@@ -64,7 +66,7 @@ func newImportCmd() *cobra.Command {
 
 func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 	if p.cap < 0 || p.cap > maxLineBytes {
-		return usagef("--cap %s: want at most %s", &p.cap, formatBytes(maxLineBytes))
+		return settings.Usagef("--cap %s: want at most %s", &p.cap, show.Bytes(maxLineBytes))
 	}
 	text, err := p.open(cmd, args[0])
 	if err != nil {
@@ -100,14 +102,14 @@ type importText struct {
 func (p *importCmd) open(cmd *cobra.Command, name string) (*importText, error) {
 	if name == "-" {
 		if p.producer == "" {
-			return nil, usagef("text from stdin needs a name to be known by: --producer NAME")
+			return nil, settings.Usagef("text from stdin needs a name to be known by: --producer NAME")
 		}
 		in := interruptible(cmd.Context(), cmd.InOrStdin())
 		return &importText{in: in, close: func() {}, id: producerOf("name", []byte(p.producer)), lines: -1}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, &settings.UsageError{Err: err}
 	}
 	t := &importText{in: f, close: func() { f.Close() }}
 	if err := t.survey(cmd.Context()); err != nil {
@@ -173,8 +175,8 @@ type importRun struct {
 func (r *importRun) run() error {
 	ctx, stop := context.WithCancelCause(r.cmd.Context())
 	defer stop(nil)
-	bar := newProgress(r.cmd.ErrOrStderr(), r.text.lines, "lines")
-	bar.set(int64(r.before))
+	bar := show.NewProgress(r.cmd.ErrOrStderr(), r.text.lines, "lines")
+	bar.Set(int64(r.before))
 	begun := time.Now()
 	err := r.publish(ctx, stop, bar)
 	// What was accepted is waited for whatever happened, so that the sum is right.
@@ -182,13 +184,13 @@ func (r *importRun) run() error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	bar.close()
+	bar.Close()
 	r.summary(time.Since(begun))
 	return cmp.Or(err, closed)
 }
 
 // publish sends the lines that earlier runs did not store.
-func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, bar *progress) error {
+func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, bar *show.Progress) error {
 	in, err := tsv.NewReader(r.text.in)
 	if err != nil {
 		return err
@@ -199,7 +201,7 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 			stop(err)
 			return
 		}
-		bar.set(int64(r.before) + r.stored.Add(1))
+		bar.Set(int64(r.before) + r.stored.Add(1))
 	}
 	var payload []byte
 	for {
@@ -227,15 +229,15 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 
 func (r *importRun) summary(took time.Duration) {
 	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
-	fmt.Fprintf(w, "%s messages stored", formatCount(stored))
+	fmt.Fprintf(w, "%s messages stored", show.Count(stored))
 	if stored > 0 {
-		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", formatBytes(uint64(r.bytes)), took.Seconds(), formatCount(uint64(float64(stored)/took.Seconds())))
+		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", show.Bytes(uint64(r.bytes)), took.Seconds(), show.Count(uint64(float64(stored)/took.Seconds())))
 	}
 	if r.before > 0 {
-		fmt.Fprintf(w, "; %s were stored before", formatCount(r.before))
+		fmt.Fprintf(w, "; %s were stored before", show.Count(r.before))
 	}
 	if r.skipped > 0 {
-		fmt.Fprintf(w, "; %s malformed lines skipped", formatCount(r.skipped))
+		fmt.Fprintf(w, "; %s malformed lines skipped", show.Count(r.skipped))
 	}
 	fmt.Fprintln(w)
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"chorale/cmd/settings"
 	"chorale/disk"
 	"chorale/segments"
 
@@ -31,7 +32,7 @@ func newInspectCmd() *cobra.Command {
 				dir, base := filepath.Split(filepath.Clean(name))
 				err := segments.Inspect(disk.OS(filepath.Clean(dir)), base, cmd.OutOrStdout(), o)
 				if errors.Is(err, fs.ErrNotExist) {
-					return &usageError{err}
+					return &settings.UsageError{Err: err}
 				}
 				if err != nil {
 					return err

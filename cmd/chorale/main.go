@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"chorale/cmd/settings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +46,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 
 // report prints an error, with the next step behind it, and picks the exit code.
 func report(errs io.Writer, cmd *cobra.Command, err error) int {
-	var usage *usageError
+	var usage *settings.UsageError
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return exitOK
@@ -58,13 +60,4 @@ func report(errs io.Writer, cmd *cobra.Command, err error) int {
 		fmt.Fprintf(errs, "chorale: %v\n", err)
 		return exitFailure
 	}
-}
-
-// usageError is a mistake in how the program was called.
-type usageError struct{ error }
-
-func (e *usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Errorf(format, args...)}
 }

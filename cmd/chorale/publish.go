@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/settings"
 	"chorale/message"
 
 	"github.com/spf13/cobra"
@@ -89,9 +90,9 @@ func (p *publishCmd) source(cmd *cobra.Command, args []string) (iter.Seq2[client
 	}
 	switch {
 	case len(args) == 1 && p.topic == "":
-		return nil, usagef("no payload for topic %s: give it as an argument, or its lines on stdin with --topic %s", args[0], args[0])
+		return nil, settings.Usagef("no payload for topic %s: give it as an argument, or its lines on stdin with --topic %s", args[0], args[0])
 	case len(args) > 0 && p.topic != "":
-		return nil, usagef("--topic is for lines of stdin; with payloads as arguments the first argument is the topic")
+		return nil, settings.Usagef("--topic is for lines of stdin; with payloads as arguments the first argument is the topic")
 	case len(args) > 0:
 		return func(yield func(client.Message, error) bool) {
 			for _, payload := range args[1:] {
@@ -165,12 +166,12 @@ func (p *publishCmd) unit(cmd *cobra.Command, pub *client.Publisher, source iter
 			return err
 		}
 		if len(unit) == message.MaxBatchMessages {
-			return usagef("more than %d messages in one unit", message.MaxBatchMessages)
+			return settings.Usagef("more than %d messages in one unit", message.MaxBatchMessages)
 		}
 		unit = append(unit, m)
 	}
 	if len(unit) > 1 && !p.atomic {
-		return usagef("--expect is for one message, or for several with --atomic")
+		return settings.Usagef("--expect is for one message, or for several with --atomic")
 	}
 	if len(unit) == 0 {
 		return nil
@@ -211,7 +212,7 @@ func parseHeaders(list []string) ([]client.Header, error) {
 	for _, h := range list {
 		key, value, ok := strings.Cut(h, "=")
 		if !ok || key == "" {
-			return nil, usagef("--header %q: want key=value", h)
+			return nil, settings.Usagef("--header %q: want key=value", h)
 		}
 		out = append(out, client.Header{Key: key, Value: []byte(value)})
 	}

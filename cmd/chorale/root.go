@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
+	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const rootLong = `Chorale is a replicated publish/subscribe stream. Every message of a cluster
@@ -30,11 +29,11 @@ func newRootCmd() *cobra.Command {
 		Version:       versionString(),
 	}
 	root.SetVersionTemplate("chorale {{.Version}}\n")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(settings.FlagError)
 	root.PersistentFlags().String("config", "", "file with lines \"key = value\", the keys being flag names")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		markStarted(cmd)
-		return applyConfig(cmd)
+		return settings.Apply(cmd)
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "Nodes:"},
@@ -73,17 +72,3 @@ func markStarted(cmd *cobra.Command) {
 }
 
 func started(cmd *cobra.Command) bool { return cmd.Annotations[startedKey] != "" }
-
-// flagError adds to an unknown flag the one that may have been meant.
-func flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return &usageError{err}
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return usagef("%w; did you mean --%s?", err, near)
-	}
-	return &usageError{err}
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"chorale/cmd/settings"
 	"chorale/node"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func newServeCmd() *cobra.Command {
 	c := node.DefaultConfig()
 	c.Version = versionString()
 	c.ID, _ = os.Hostname()
-	advertise, payload := "", byteSize(c.PayloadLimit)
+	advertise, payload := "", settings.Size(c.PayloadLimit)
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Run a node",
@@ -51,10 +52,10 @@ func newServeCmd() *cobra.Command {
 	f.StringVar(&c.Raft.Bind, "raft-addr", c.Raft.Bind, "host:port for Raft")
 	f.StringVar(&c.Gossip.Bind, "gossip-addr", c.Gossip.Bind, "host:port for gossip, TCP and UDP")
 	f.StringVar(&advertise, "advertise", "", "host that others reach this node by")
-	f.Var(&addresses{list: &c.Join}, "join", "gossip addresses of other nodes")
+	f.Var(&settings.Addresses{List: &c.Join}, "join", "gossip addresses of other nodes")
 	f.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "found a cluster when this many empty nodes have met")
 	f.StringVar(&c.GossipKey, "gossip-key", "", "encrypts gossip: 16, 24 or 32 bytes in base64")
-	f.Var((*byteSize)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
+	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
 	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
@@ -64,7 +65,7 @@ func newServeCmd() *cobra.Command {
 // addNodeFlags adds what serve and dev have in common.
 func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON *bool) {
 	f := cmd.Flags()
-	f.Var((*byteSize)(tipBytes), "tip-size", "memory for the newest messages")
+	f.Var((*settings.Size)(tipBytes), "tip-size", "memory for the newest messages")
 	f.StringVar(logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(logJSON, "log-json", false, "log a JSON object a line")
 }
@@ -73,7 +74,7 @@ func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON
 func configError(err error) error {
 	var bad *node.ConfigError
 	if errors.As(err, &bad) {
-		return usagef("--%s = %q (or %s): %s", bad.Key, bad.Value, envName(bad.Key), bad.Allowed)
+		return settings.Usagef("--%s = %q (or %s): %s", bad.Key, bad.Value, settings.EnvName(bad.Key), bad.Allowed)
 	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"chorale/bench/layout"
+	"chorale/cmd/settings"
+	"chorale/cmd/show"
 	"chorale/compactor"
 
 	"github.com/spf13/cobra"
@@ -57,10 +59,10 @@ func newSplitCmd() *cobra.Command {
 
 func (p *splitCmd) run(cmd *cobra.Command, args []string) error {
 	if p.live == (len(args) == 1) {
-		return usagef("want a FILE or --live")
+		return settings.Usagef("want a FILE or --live")
 	}
 	step := func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s …\n", what) }
-	if p.json || !isTerminal(cmd.ErrOrStderr()) {
+	if p.json || !show.IsTerminal(cmd.ErrOrStderr()) {
 		step = func(string) {}
 	}
 	step("reading")
@@ -74,7 +76,7 @@ func (p *splitCmd) run(cmd *cobra.Command, args []string) error {
 	tree := compactor.NewTree(volumes)
 	budget, err := layout.ParseBudget(p.stores, tree)
 	if err != nil {
-		return &usageError{fmt.Errorf("--stores: %w", err)}
+		return settings.Usagef("--stores: %w", err)
 	}
 	c, err := layout.Compare(cmd.Context(), stream, tree, budget, step)
 	if err != nil {
@@ -97,7 +99,7 @@ func (p *splitCmd) volumes(ctx context.Context, args []string) (string, []compac
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
-		return "", nil, &usageError{err}
+		return "", nil, &settings.UsageError{Err: err}
 	}
 	defer f.Close()
 	stream := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(filepath.Base(args[0]), ".zst"), ".gz"), ".tsv")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/settings"
+	"chorale/cmd/show"
 	"chorale/topic"
 
 	"github.com/spf13/cobra"
@@ -39,12 +41,12 @@ type subscribeCmd struct {
 	from     string
 	untilTip bool
 	limit    uint64
-	output   choice
+	output   settings.Choice
 	timeout  time.Duration
 }
 
 func newSubscribeCmd() *cobra.Command {
-	s := subscribeCmd{output: choice{outputText, []string{outputText, outputJSON, outputRaw}}}
+	s := subscribeCmd{output: settings.Choice{Value: show.Text, Allowed: []string{show.Text, show.JSON, show.Raw}}}
 	cmd := &cobra.Command{
 		Use:     "subscribe FILTER...",
 		Short:   "Print messages, from any point of the past to the live end",
@@ -67,7 +69,7 @@ func newSubscribeCmd() *cobra.Command {
 // checkFilters makes a bad filter an error of usage.
 func checkFilters(filters []string) error {
 	if _, err := topic.ParseFilters(filters...); err != nil {
-		return &usageError{err}
+		return &settings.UsageError{Err: err}
 	}
 	return nil
 }
@@ -78,7 +80,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	}
 	p, err := parsePosition(s.from, time.Now())
 	if err != nil {
-		return usagef("--from: %w", err)
+		return settings.Usagef("--from: %w", err)
 	}
 	c, err := s.connect(cmd.Context())
 	if err != nil {
@@ -93,7 +95,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	err = s.print(cmd, sub)
 	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil && !s.untilTip {
 		// To follow has no end but the reader's wish.
-		if isTerminal(cmd.ErrOrStderr()) {
+		if show.IsTerminal(cmd.ErrOrStderr()) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "\nto go on: --from %d\n", sub.Position().Seq+1)
 		}
 		return nil
@@ -130,12 +132,12 @@ func (p position) start() client.Start {
 // at once, so a live message is not held back, and a million cost few writes.
 func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription) error {
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 256<<10)
-	write := printer(s.output.value)
-	bar := &progress{}
-	if s.untilTip && !isTerminal(cmd.OutOrStdout()) {
-		bar = newProgress(cmd.ErrOrStderr(), 1, "seqs")
+	write := show.Printer(s.output.Value)
+	bar := &show.Progress{}
+	if s.untilTip && !show.IsTerminal(cmd.OutOrStdout()) {
+		bar = show.NewProgress(cmd.ErrOrStderr(), 1, "seqs")
 	}
-	defer bar.close()
+	defer bar.Close()
 	for n := uint64(0); ; {
 		b, err := sub.NextBatch(cmd.Context())
 		if err == io.EOF {
@@ -152,8 +154,8 @@ func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription) error
 				return out.Flush()
 			}
 		}
-		bar.grow(int64(sub.TipSeq()))
-		bar.set(int64(b.ScannedSeq()))
+		bar.Grow(int64(sub.TipSeq()))
+		bar.Set(int64(b.ScannedSeq()))
 		b.Release()
 		if err := out.Flush(); err != nil {
 			return err

@@ -4,14 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 
-	"github.com/spf13/cobra"
-)
+	"chorale/cmd/settings"
+	"chorale/cmd/show"
 
-// The orders of topics.
-const (
-	sortName     = "name"
-	sortMessages = "messages"
-	sortBytes    = "bytes"
+	"github.com/spf13/cobra"
 )
 
 const topicsLong = `Show the topics that the filters match (all, without any) as a tree, with the
@@ -22,12 +18,12 @@ messages and encoded bytes of each and of everything below it.
 type topicsCmd struct {
 	connection
 	depth int
-	sort  choice
+	sort  settings.Choice
 	json  bool
 }
 
 func newTopicsCmd() *cobra.Command {
-	t := topicsCmd{sort: choice{sortName, []string{sortName, sortMessages, sortBytes}}}
+	t := topicsCmd{sort: settings.Choice{Value: show.ByName, Allowed: []string{show.ByName, show.ByMessages, show.ByBytes}}}
 	cmd := &cobra.Command{
 		Use:     "topics [FILTER...]",
 		Short:   "Show the tree of topics and its volumes",
@@ -54,7 +50,7 @@ type jsonTopic struct {
 
 func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 	if t.depth < 0 {
-		return usagef("--depth %d: want 0 or more", t.depth)
+		return settings.Usagef("--depth %d: want 0 or more", t.depth)
 	}
 	if err := checkFilters(filters); err != nil && len(filters) > 0 {
 		return err
@@ -65,7 +61,7 @@ func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 	}
 	defer c.Close()
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	encoder, root := json.NewEncoder(out), &branch{}
+	encoder, root := json.NewEncoder(out), &show.Tree{}
 	encoder.SetEscapeHTML(false)
 	for s, err := range c.Topics(cmd.Context(), filters...) {
 		if err != nil {
@@ -76,11 +72,11 @@ func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 				return err
 			}
 		} else {
-			root.add(s.Name, s.Messages, s.Bytes)
+			root.Add(s.Name, s.Messages, s.Bytes)
 		}
 	}
 	if !t.json {
-		if err := (treePrinter{out, t.depth, t.sort.value}).print(root); err != nil {
+		if err := root.Print(out, t.depth, t.sort.Value); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"chorale/client"
+	"chorale/internal/procs"
 )
 
 func main() {
@@ -44,15 +44,15 @@ func run(ctx context.Context, binary, data string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c, err := newCluster(binary, dir)
+	c, err := procs.New(binary, dir, 3)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil && ctx.Err() == nil {
-			c.printLogs(os.Stderr)
+			c.PrintLogs(os.Stderr)
 		}
-		c.stop()
+		c.Stop()
 	}()
 	stream, err := load(data)
 	if err != nil {
@@ -61,7 +61,7 @@ func run(ctx context.Context, binary, data string) (err error) {
 	say("Three nodes on loopback, each a process of its own, and a stream of\n"+
 		"%s messages (%s): the change feed of 25 public repositories.\n\n",
 		count(len(stream.messages)), megabytes(stream.bytes))
-	if err := c.found(ctx); err != nil {
+	if err := found(ctx, c); err != nil {
 		return err
 	}
 	killed, err := importStream(ctx, c, stream)
@@ -98,11 +98,16 @@ func count(n int) string {
 	return fmt.Sprintf("%s,%03d", count(n/1000), n%1000)
 }
 
-// dial makes a client of some nodes.
-func dial(nodes ...*process) (*client.Client, error) {
-	var addresses []string
-	for _, n := range nodes {
-		addresses = append(addresses, n.api)
+// found starts the nodes and waits until the cluster serves.
+func found(ctx context.Context, c *procs.Cluster) error {
+	begun := time.Now()
+	if err := c.Start(ctx); err != nil {
+		return err
 	}
-	return client.Dial(addresses, client.Options{})
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	step(time.Since(begun), "three nodes have met, founded a cluster and elected %s", leader.Name)
+	return nil
 }

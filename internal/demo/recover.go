@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/internal/procs"
 	"chorale/topic"
 )
 
 // recoverAll reads a small subtree, a medium one and everything, each from another
 // node; everything comes from the node that was killed.
-func recoverAll(ctx context.Context, c *cluster, s *stream, killed *process) error {
+func recoverAll(ctx context.Context, c *procs.Cluster, s *stream, killed *procs.Node) error {
 	begun := time.Now()
 	last := uint64(len(s.messages))
-	for _, p := range c.nodes {
-		if err := p.awaitReady(ctx, last); err != nil {
+	for _, p := range c.Nodes {
+		if err := p.AwaitReady(ctx, last); err != nil {
 			return err
 		}
 	}
-	step(time.Since(begun), "until %s had caught up with the others", killed.name)
+	step(time.Since(begun), "until %s had caught up with the others", killed.Name)
 	say("\nRecovery, each from another node, compared with the input message by message:\n\n")
-	others := slices.DeleteFunc(slices.Clone(c.nodes), func(p *process) bool { return p == killed })
+	others := slices.DeleteFunc(slices.Clone(c.Nodes), func(p *procs.Node) bool { return p == killed })
 	for _, r := range []struct {
-		from   *process
+		from   *procs.Node
 		filter string
 	}{{others[0], "packer/website/**"}, {others[1], "moby/**"}, {killed, "**"}} {
 		if err := recoverFrom(ctx, r.from, s, r.filter); err != nil {
-			return fmt.Errorf("%s from %s: %w", r.filter, r.from.name, err)
+			return fmt.Errorf("%s from %s: %w", r.filter, r.from.Name, err)
 		}
 	}
 	return nil
@@ -38,12 +39,12 @@ func recoverAll(ctx context.Context, c *cluster, s *stream, killed *process) err
 
 // recoverFrom reads from one node what the filter matches and holds it against
 // the input.
-func recoverFrom(ctx context.Context, p *process, s *stream, filter string) error {
+func recoverFrom(ctx context.Context, p *procs.Node, s *stream, filter string) error {
 	filters, err := topic.ParseFilters(filter)
 	if err != nil {
 		return err
 	}
-	c, err := dial(p)
+	c, err := procs.Dial(p)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func recoverFrom(ctx context.Context, p *process, s *stream, filter string) erro
 		return err
 	}
 	took := time.Since(begun)
-	step(took, "%-17s  from %s  %8s messages  %8s  no difference  %s", filter, p.name, count(check.count), megabytes(check.bytes), rate(check.count, took))
+	step(took, "%-17s  from %s  %8s messages  %8s  no difference  %s", filter, p.Name, count(check.count), megabytes(check.bytes), rate(check.count, took))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/internal/procs"
 	"chorale/internal/tsv"
 
 	"golang.org/x/sync/errgroup"
@@ -82,8 +83,8 @@ func (a *acks) watch() {
 
 // importStream publishes the stream through all nodes, kills the leader in the
 // middle and starts it again a little later. It returns the node that was killed.
-func importStream(ctx context.Context, c *cluster, s *stream) (killed *process, err error) {
-	all, err := dial(c.nodes...)
+func importStream(ctx context.Context, c *procs.Cluster, s *stream) (killed *procs.Node, err error) {
+	all, err := procs.Dial(c.Nodes...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,22 +100,22 @@ func importStream(ctx context.Context, c *cluster, s *stream) (killed *process, 
 		if err := await(ctx, half); err != nil {
 			return err
 		}
-		if killed, err = c.leader(ctx); err != nil {
+		if killed, err = c.Leader(ctx); err != nil {
 			return err
 		}
-		pid := killed.cmd.Process.Pid
+		pid := killed.PID()
 		a.watch()
-		if err := killed.kill(); err != nil {
+		if err := killed.Kill(); err != nil {
 			return err
 		}
-		step(time.Since(begun), "%s messages acknowledged; SIGKILL to the leader, %s (process %d)", count(total/2), killed.name, pid)
+		step(time.Since(begun), "%s messages acknowledged; SIGKILL to the leader, %s (process %d)", count(total/2), killed.Name, pid)
 		if err := await(ctx, later); err != nil {
 			return err
 		}
-		if err := killed.start(); err != nil {
+		if err := killed.Start(); err != nil {
 			return err
 		}
-		step(time.Since(begun), "%s acknowledged; %s is started again", count(total*3/4), killed.name)
+		step(time.Since(begun), "%s acknowledged; %s is started again", count(total*3/4), killed.Name)
 		return nil
 	})
 	if err := g.Wait(); err != nil {

@@ -32,11 +32,12 @@ var arrows = map[string][]string{
 	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv", "internal/procs"},
 	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "bench", "internal/tsv"},
 
-	"jepsen":         {"client", "message", "topic", "internal/tsv", "internal/procs"},
-	"internal/tidy":  {},
-	"internal/tsv":   {"topic"},
-	"internal/procs": {"client"},
-	"internal/demo":  {"client", "message", "topic", "internal/tsv", "internal/procs"},
+	"jepsen":             {"client", "message", "topic", "internal/tsv", "internal/procs"},
+	"internal/tidy":      {},
+	"internal/container": {},
+	"internal/tsv":       {"topic"},
+	"internal/procs":     {"client"},
+	"internal/demo":      {"client", "message", "topic", "internal/tsv", "internal/procs"},
 }
 
 // simulation is the one part of jepsen that puts servers into its own process.

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestParseConfig(t *testing.T) {
 		"addr = " + long(70_000) + "\n": `c.conf: bufio.Scanner: token too long`,
 	} {
 		_, err := parseConfig("c.conf", strings.NewReader(in), allowed)
-		var usage *usageError
+		var usage *UsageError
 		if err == nil || err.Error() != want || !errors.As(err, &usage) {
 			t.Errorf("%.20q: got %v, want %s", in, err, want)
 		}

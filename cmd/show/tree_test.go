@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"strings"
@@ -6,17 +6,17 @@ import (
 )
 
 func TestTree(t *testing.T) {
-	root := &branch{}
-	root.add("app/orders/created", 7, 700<<10)
-	root.add("app/orders", 1, 10)
-	root.add("app/orders/cancelled", 12_345, 30<<20)
-	root.add("metrics", 3, 0)
+	root := &Tree{}
+	root.Add("app/orders/created", 7, 700<<10)
+	root.Add("app/orders", 1, 10)
+	root.Add("app/orders/cancelled", 12_345, 30<<20)
+	root.Add("metrics", 3, 0)
 	for _, c := range []struct {
 		depth int
 		sort  string
 		want  string
 	}{
-		{0, sortName, `
+		{0, ByName, `
      messages        bytes     topics  topic
        12,356     30.7 MiB          4  **
        12,353     30.7 MiB          3  ├── app
@@ -25,7 +25,7 @@ func TestTree(t *testing.T) {
             7      700 KiB          1  │       └── created
             3          0 B          1  └── metrics
 `},
-		{1, sortMessages, `
+		{1, ByMessages, `
      messages        bytes     topics  topic
        12,356     30.7 MiB          4  **
        12,353     30.7 MiB          3  ├── app
@@ -33,7 +33,7 @@ func TestTree(t *testing.T) {
 `},
 	} {
 		var out strings.Builder
-		if err := (treePrinter{&out, c.depth, c.sort}).print(root); err != nil {
+		if err := root.Print(&out, c.depth, c.sort); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); got != c.want[1:] {

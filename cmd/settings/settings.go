@@ -1,4 +1,8 @@
-package main
+// Package settings gives each flag its value, from the command line, from the
+// environment or from one file, and has the kinds of values that flags can hold.
+// Whatever it refuses is a *UsageError that names the key, where it stands, the
+// value and what is allowed.
+package settings
 
 import (
 	"bufio"
@@ -14,6 +18,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// UsageError is a mistake in how the program was called.
+type UsageError struct{ Err error }
+
+// Error is the mistake's own text.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap is the mistake.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef makes a UsageError, as fmt.Errorf makes an error.
+func Usagef(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
 // envPrefix is what the environment variable of a flag starts with.
 const envPrefix = "CHORALE_"
 
@@ -23,9 +41,9 @@ type setting struct {
 	place string // as an error names it: CHORALE_ADDR, or chorale.conf:3: addr
 }
 
-// applyConfig gives every flag that was not on the command line its value from
+// Apply gives every flag that was not on the command line its value from
 // the environment or else from the file.
-func applyConfig(cmd *cobra.Command) error {
+func Apply(cmd *cobra.Command) error {
 	file, err := configFile(cmd)
 	if err != nil {
 		return err
@@ -35,7 +53,7 @@ func applyConfig(cmd *cobra.Command) error {
 			return
 		}
 		s, ok := setting{}, false
-		if name := envName(f.Name); os.Getenv(name) != "" {
+		if name := EnvName(f.Name); os.Getenv(name) != "" {
 			s, ok = setting{os.Getenv(name), name}, true
 		} else {
 			s, ok = file[f.Name]
@@ -44,7 +62,7 @@ func applyConfig(cmd *cobra.Command) error {
 			return
 		}
 		if bad := cmd.Flags().Set(f.Name, s.value); bad != nil {
-			err = usagef("%s = %q: %s", s.place, s.value, setError(bad))
+			err = Usagef("%s = %q: %s", s.place, s.value, setError(bad))
 		}
 	})
 	return err
@@ -60,7 +78,8 @@ func setError(err error) string {
 	return err.Error()
 }
 
-func envName(flag string) string {
+// EnvName is the environment variable of a flag: CHORALE_TIP_SIZE of tip-size.
+func EnvName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
@@ -68,14 +87,14 @@ func envName(flag string) string {
 func configFile(cmd *cobra.Command) (map[string]setting, error) {
 	path := cmd.Flag("config").Value.String()
 	if path == "" {
-		path = os.Getenv(envName("config"))
+		path = os.Getenv(EnvName("config"))
 	}
 	if path == "" {
 		return nil, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, &UsageError{err}
 	}
 	defer f.Close()
 	return parseConfig(path, f, flagNames(cmd.Root()))
@@ -112,7 +131,7 @@ func parseConfig(path string, r io.Reader, allowed []string) (map[string]setting
 		place := fmt.Sprintf("%s:%d", path, n)
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, usagef("%s: %q: want a line \"key = value\"", place, line)
+			return nil, Usagef("%s: %q: want a line \"key = value\"", place, line)
 		}
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
@@ -123,15 +142,15 @@ func parseConfig(path string, r io.Reader, allowed []string) (map[string]setting
 			if near := nearest(key, allowed); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			return nil, usagef("%s: unknown key %q with value %q; %s", place, key, value, hint)
+			return nil, Usagef("%s: unknown key %q with value %q; %s", place, key, value, hint)
 		}
 		if before, twice := out[key]; twice {
-			return nil, usagef("%s: key %q is set already, by %s", place, key, before.place)
+			return nil, Usagef("%s: key %q is set already, by %s", place, key, before.place)
 		}
 		out[key] = setting{value, place + ": " + key}
 	}
 	if err := in.Err(); err != nil {
-		return nil, usagef("%s: %w", path, err)
+		return nil, Usagef("%s: %w", path, err)
 	}
 	return out, nil
 }
@@ -166,4 +185,19 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// FlagError is cobra's error for a flag with, for an unknown one, the flag that may
+// have been meant.
+func FlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return &UsageError{err}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return Usagef("%w; did you mean --%s?", err, near)
+	}
+	return &UsageError{err}
 }

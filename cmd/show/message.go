@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bufio"
@@ -10,23 +10,23 @@ import (
 	"chorale/client"
 )
 
-// The formats of subscribe.
+// The formats of a message.
 const (
-	outputText = "text"
-	outputJSON = "json"
-	outputRaw  = "raw"
+	Text = "text"
+	JSON = "json"
+	Raw  = "raw"
 )
 
 // timeLayout shows a stream time to the microsecond, which is finer than the
 // clocks of a cluster and still fits a line.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// printer returns what writes one message a line in the format.
-func printer(format string) func(*bufio.Writer, client.Delivery) error {
+// Printer returns what writes one message a line in the format.
+func Printer(format string) func(*bufio.Writer, client.Delivery) error {
 	switch format {
-	case outputJSON:
+	case JSON:
 		return printJSON
-	case outputRaw:
+	case Raw:
 		return printRaw
 	default:
 		return printText

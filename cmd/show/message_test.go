@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"bufio"
@@ -21,23 +21,23 @@ func TestOutput(t *testing.T) {
 		in     client.Delivery
 		want   string
 	}{
-		{outputText, message("order 1"), head + "order 1"},
-		{outputText, message(""), head},
-		{outputText, message(`{"id":1}`), head + `{"id":1}`},
-		{outputText, message("two\nlines"), head + `"two\nlines"`},
-		{outputText, message("\xff\x00"), head + `"\xff\x00"`},
-		{outputText, message("\x1b[31mred"), head + `"\x1b[31mred"`},
-		{outputText, message(`"quoted`), head + `"\"quoted"`},
-		{outputRaw, message("two\nlines\x00"), "two\nlines\x00"},
-		{outputJSON, message("a<b\n"), jsonHead + `"payload":"a<b\n"}`},
-		{outputJSON, message(""), jsonHead + `"payload":""}`},
-		{outputJSON, message("\xff"), jsonHead + `"payload_base64":"/w=="}`},
-		{outputJSON, message("x", client.Header{Key: "k", Value: []byte("v")}, client.Header{Key: "b", Value: []byte{0xff}}),
+		{Text, message("order 1"), head + "order 1"},
+		{Text, message(""), head},
+		{Text, message(`{"id":1}`), head + `{"id":1}`},
+		{Text, message("two\nlines"), head + `"two\nlines"`},
+		{Text, message("\xff\x00"), head + `"\xff\x00"`},
+		{Text, message("\x1b[31mred"), head + `"\x1b[31mred"`},
+		{Text, message(`"quoted`), head + `"\"quoted"`},
+		{Raw, message("two\nlines\x00"), "two\nlines\x00"},
+		{JSON, message("a<b\n"), jsonHead + `"payload":"a<b\n"}`},
+		{JSON, message(""), jsonHead + `"payload":""}`},
+		{JSON, message("\xff"), jsonHead + `"payload_base64":"/w=="}`},
+		{JSON, message("x", client.Header{Key: "k", Value: []byte("v")}, client.Header{Key: "b", Value: []byte{0xff}}),
 			jsonHead + `"headers":[{"key":"k","value":"v"},{"key":"b","value_base64":"/w=="}],"payload":"x"}`},
 	} {
 		var out strings.Builder
 		w := bufio.NewWriter(&out)
-		if err := printer(c.format)(w, c.in); err != nil {
+		if err := Printer(c.format)(w, c.in); err != nil {
 			t.Fatal(err)
 		}
 		w.Flush()

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"cmp"
@@ -9,17 +9,24 @@ import (
 	"strings"
 )
 
-// branch is one level of a name with the volumes of everything below it.
-type branch struct {
+// The orders of the branches of a level.
+const (
+	ByName     = "name"
+	ByMessages = "messages"
+	ByBytes    = "bytes"
+)
+
+// Tree is one level of a name with the volumes of everything below it.
+type Tree struct {
 	level    string
 	messages uint64
 	bytes    uint64
 	topics   uint64
-	below    map[string]*branch
+	below    map[string]*Tree
 }
 
-// add counts a topic on the way from the root down to it.
-func (b *branch) add(name string, messages, bytes uint64) {
+// Add counts a topic on the way from the root down to it.
+func (b *Tree) Add(name string, messages, bytes uint64) {
 	at := b
 	for rest, more := name, true; ; {
 		at.messages += messages
@@ -32,9 +39,9 @@ func (b *branch) add(name string, messages, bytes uint64) {
 		level, rest, more = strings.Cut(rest, "/")
 		next := at.below[level]
 		if next == nil {
-			next = &branch{level: level}
+			next = &Tree{level: level}
 			if at.below == nil {
-				at.below = map[string]*branch{}
+				at.below = map[string]*Tree{}
 			}
 			at.below[level] = next
 		}
@@ -43,13 +50,13 @@ func (b *branch) add(name string, messages, bytes uint64) {
 }
 
 // sorted lists the branches below by name, or the largest first.
-func (b *branch) sorted(by string) []*branch {
-	return slices.SortedFunc(maps.Values(b.below), func(x, y *branch) int {
+func (b *Tree) sorted(by string) []*Tree {
+	return slices.SortedFunc(maps.Values(b.below), func(x, y *Tree) int {
 		order := 0
 		switch by {
-		case sortMessages:
+		case ByMessages:
 			order = cmp.Compare(y.messages, x.messages)
-		case sortBytes:
+		case ByBytes:
 			order = cmp.Compare(y.bytes, x.bytes)
 		}
 		return cmp.Or(order, cmp.Compare(x.level, y.level))
@@ -60,26 +67,28 @@ func (b *branch) sorted(by string) []*branch {
 // whatever the names are.
 type treePrinter struct {
 	out   io.Writer
-	depth int // levels to show; 0 means all
+	depth int
 	sort  string
 }
 
-func (p treePrinter) print(root *branch) error {
-	if _, err := fmt.Fprintf(p.out, "%13s  %11s  %9s  %s\n", "messages", "bytes", "topics", "topic"); err != nil {
+// Print writes the tree down to a depth (0 means all of it).
+func (b *Tree) Print(out io.Writer, depth int, sort string) error {
+	p := treePrinter{out, depth, sort}
+	if _, err := fmt.Fprintf(out, "%13s  %11s  %9s  %s\n", "messages", "bytes", "topics", "topic"); err != nil {
 		return err
 	}
-	if err := p.line(root, "**"); err != nil {
+	if err := p.line(b, "**"); err != nil {
 		return err
 	}
-	return p.below(root, "", 1)
+	return p.below(b, "", 1)
 }
 
-func (p treePrinter) line(b *branch, name string) error {
-	_, err := fmt.Fprintf(p.out, "%13s  %11s  %9s  %s\n", formatCount(b.messages), formatBytes(b.bytes), formatCount(b.topics), name)
+func (p treePrinter) line(b *Tree, name string) error {
+	_, err := fmt.Fprintf(p.out, "%13s  %11s  %9s  %s\n", Count(b.messages), Bytes(b.bytes), Count(b.topics), name)
 	return err
 }
 
-func (p treePrinter) below(b *branch, indent string, depth int) error {
+func (p treePrinter) below(b *Tree, indent string, depth int) error {
 	if p.depth > 0 && depth > p.depth {
 		return nil
 	}

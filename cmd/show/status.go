@@ -1,0 +1,140 @@
+package show
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"chorale/api"
+
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// NodeStatus is what became of asking one node: a status or an error.
+type NodeStatus struct {
+	Address string
+	Status  *api.GetStatusResponse
+	Err     error
+}
+
+// jsonNode is a node in the output of --json; status is what docs of the API call
+// GetStatusResponse.
+type jsonNode struct {
+	Address string          `json:"address"`
+	Error   string          `json:"error,omitempty"`
+	Status  json.RawMessage `json:"status,omitempty"`
+}
+
+// StatusJSON prints all answers as one object.
+func StatusJSON(w io.Writer, nodes []NodeStatus) error {
+	var list []jsonNode
+	for _, n := range nodes {
+		j := jsonNode{Address: n.Address}
+		if n.Err != nil {
+			j.Error = n.Err.Error()
+		} else {
+			b, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(n.Status)
+			if err != nil {
+				return err
+			}
+			j.Status = b
+		}
+		list = append(list, j)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"nodes": list})
+}
+
+// Status prints tables: what holds for the cluster, and a line per node. One of the
+// nodes at least has answered.
+func Status(w io.Writer, nodes []NodeStatus) error {
+	printCluster(w, nodes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nNODE\tROLE\tHEALTH\tLAST SEQ\tBEHIND\tTIP\tFILES\tAPI")
+	last := newest(nodes)
+	var members []*api.MemberStatus
+	listed := map[string]bool{}
+	for _, n := range nodes {
+		if n.Err != nil {
+			continue
+		}
+		listed[n.Status.NodeId] = true
+		if len(members) == 0 {
+			members = n.Status.Members
+		}
+	}
+	for _, n := range nodes {
+		if n.Err == nil {
+			fmt.Fprintln(t, row(n, last))
+		}
+	}
+	for _, m := range members {
+		if !listed[m.NodeId] {
+			fmt.Fprintf(t, "%s\t%s\tno answer (gossip: %s)\t\t\t\t\t%s\n", m.NodeId, role(m), m.Gossip, m.ApiAddress)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.Err != nil {
+			fmt.Fprintf(w, "\n%s: %v\n", n.Address, n.Err)
+		}
+	}
+	return nil
+}
+
+// newest is the status that has come farthest.
+func newest(nodes []NodeStatus) *api.GetStatusResponse {
+	answered := slices.DeleteFunc(slices.Clone(nodes), func(n NodeStatus) bool { return n.Err != nil })
+	return slices.MaxFunc(answered, func(a, b NodeStatus) int { return cmp.Compare(a.Status.LastSeq, b.Status.LastSeq) }).Status
+}
+
+// printCluster writes what holds for the whole cluster.
+func printCluster(w io.Writer, nodes []NodeStatus) {
+	s := newest(nodes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	defer t.Flush()
+	fmt.Fprintf(t, "cluster\t%s\n", cmp.Or(s.ClusterId, "not founded yet"))
+	fmt.Fprintf(t, "leader\t%s (term %d)\n", cmp.Or(s.LeaderId, "none"), s.RaftTerm)
+	stream := "empty"
+	if s.LastSeq > 0 {
+		stream = fmt.Sprintf("seq %s to %s, the last at %s", Count(s.OldestSeq), Count(s.LastSeq),
+			time.Unix(0, s.LastTime).Format("2006-01-02 15:04:05 MST"))
+	}
+	fmt.Fprintf(t, "stream\t%s\n", stream)
+	fmt.Fprintf(t, "topics\t%s in %s partitions\n", Count(s.Topics), Count(s.Partitions))
+	fmt.Fprintf(t, "producers\t%s remembered\n", Count(s.Producers))
+}
+
+// row is a node's line: behind counts messages that another node has already.
+func row(n NodeStatus, last *api.GetStatusResponse) string {
+	s := n.Status
+	health := "ready"
+	if s.NotReady != "" {
+		health = "not ready: " + s.NotReady
+	}
+	files := fmt.Sprintf("%d (%s)", s.History.GetSegments(), Bytes(s.History.GetBytes()))
+	if missing := s.History.GetMissingFiles(); missing > 0 {
+		files += fmt.Sprintf(", %d missing", missing)
+	}
+	tip := fmt.Sprintf("%s of %s", Bytes(s.Tip.GetBytes()), Bytes(s.Tip.GetCapacityBytes()))
+	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files, n.Address}, "\t")
+}
+
+func role(m *api.MemberStatus) string {
+	switch {
+	case m.Leader:
+		return "leader"
+	case m.Voter:
+		return "follower"
+	default:
+		return "not a voter"
+	}
+}
