@@ -18,9 +18,6 @@ const (
 	endWait = 6 * time.Second
 )
 
-// errLogFailed is where the log's own error is reported by whoever guards it.
-var errLogFailed = errors.New("the raft log failed")
-
 // errHung is joined to what Run returns when it left goroutines behind.
 var errHung = errors.New("raft did not end in time and was left behind: a write or a call to a peer hangs")
 
