@@ -31,9 +31,9 @@ func newDevCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&d.Nodes, "nodes", 3, "how many, 1 to 9")
-	f.StringVar(&d.Dir, "dir", "chorale-dev", "folder; each node has one below it")
-	f.IntVar(&d.Port, "port", 7070, "first port; 0 lets the system choose all")
+	f.IntVar(&d.Nodes, "nodes", 3, "how `many`, 1 to 9")
+	f.StringVar(&d.Dir, "dir", "chorale-dev", "`folder`; each node has one below it")
+	f.IntVar(&d.Port, "port", 7070, "first `port`; 0 lets the system choose all")
 	addNodeFlags(cmd, &d.TipBytes, &d.LogLevel, &d.LogJSON)
 	cmd.Flag("log-level").DefValue = "warn"
 	d.LogLevel = "warn"

@@ -57,7 +57,7 @@ func newImportCmd() *cobra.Command {
 	}
 	p.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&p.producer, "producer", "", "name that the text is known by, instead of its hash")
+	f.StringVar(&p.producer, "producer", "", "`name` that the text is known by, instead of its hash")
 	f.Var(&p.cap, "cap", "longest payload that padding makes")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave malformed lines out, and count them")
 	f.DurationVar(&p.timeout, "timeout", time.Minute, "give up on a message that is not acknowledged for so long")

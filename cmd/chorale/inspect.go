@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const inspectLong = `Examine a data file of a node completely and print what it holds: every checksum,
+const inspectLong = `Examine data files of a node completely and print what each holds: every checksum,
 that each seq is there exactly once and each message names the one before it of its
 topic, and that the tables say what the messages are.
 
@@ -22,23 +22,22 @@ damage.`
 func newInspectCmd() *cobra.Command {
 	var o segments.InspectOptions
 	cmd := &cobra.Command{
-		Use:     "inspect FILE",
-		Short:   "Examine a data file",
+		Use:     "inspect FILE...",
+		Short:   "Examine data files",
 		Long:    inspectLong,
 		Example: "  chorale inspect chorale-data/segments/*.seg --topics",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			var all error
 			for _, name := range files {
 				dir, base := filepath.Split(filepath.Clean(name))
 				err := segments.Inspect(disk.OS(filepath.Clean(dir)), base, cmd.OutOrStdout(), o)
 				if errors.Is(err, fs.ErrNotExist) {
 					return &settings.UsageError{Err: err}
 				}
-				if err != nil {
-					return err
-				}
+				all = errors.Join(all, err)
 			}
-			return nil
+			return all
 		},
 	}
 	cmd.Flags().BoolVar(&o.JSON, "json", false, "print a JSON object")

@@ -53,9 +53,9 @@ func newPublishCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	p.addFlags(cmd)
-	f.StringVar(&p.topic, "topic", "", "publish the lines of stdin to this topic")
-	f.StringArrayVar(&p.headers, "header", nil, "header of every message, key=value; may be repeated")
-	f.Uint64Var(&p.expect, "expect", 0, "store only if this is the topic's last seq; 0: if there is no such topic")
+	f.StringVar(&p.topic, "topic", "", "publish the lines of stdin to this `topic`")
+	f.StringArrayVar(&p.headers, "header", nil, "header of every message, `key=value`; may be repeated")
+	f.Uint64Var(&p.expect, "expect", 0, "store only if this `seq` is the topic's last; 0: if there is no such topic")
 	f.BoolVar(&p.atomic, "atomic", false, "store all messages together or none")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "do not print seqs")
 	f.DurationVar(&p.timeout, "timeout", 15*time.Second, "give up on a message that is not acknowledged for so long")

@@ -30,7 +30,7 @@ func newRootCmd() *cobra.Command {
 	}
 	root.SetVersionTemplate("chorale {{.Version}}\n")
 	root.SetFlagErrorFunc(settings.FlagError)
-	root.PersistentFlags().String("config", "", "file with lines \"key = value\", the keys being flag names")
+	root.PersistentFlags().String("config", "", "`file` with lines \"key = value\", the keys being flag names")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		markStarted(cmd)
 		return settings.Apply(cmd)

@@ -13,9 +13,9 @@ import (
 const serveLong = `Run one node until it is interrupted.
 
 The first time, say how the cluster comes to be: --bootstrap-expect N on each of
-the N nodes that found it, together with --join; only --join on every later one.
-A node that has data knows its cluster and needs neither to find it again, but
---join helps it to find the others after all of them have moved.
+the N nodes that found it, together with --join. A node that has data knows its
+cluster and needs neither, but they may stay; --join helps it to find the others
+after all of them have moved.
 
 Four addresses: the API for clients, HTTP for /healthz, /readyz and /metrics,
 Raft and gossip for the other nodes. --advertise is the host that others reach
@@ -45,16 +45,16 @@ func newServeCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.ID, "id", c.ID, "name of the node, for ever")
-	f.StringVar(&c.Dir, "data", "chorale-data", "data folder")
-	f.StringVar(&c.API.Bind, "api-addr", c.API.Bind, "host:port for clients")
-	f.StringVar(&c.HTTP.Bind, "http-addr", c.HTTP.Bind, "host:port for health and metrics")
-	f.StringVar(&c.Raft.Bind, "raft-addr", c.Raft.Bind, "host:port for Raft")
-	f.StringVar(&c.Gossip.Bind, "gossip-addr", c.Gossip.Bind, "host:port for gossip, TCP and UDP")
-	f.StringVar(&advertise, "advertise", "", "host that others reach this node by")
+	f.StringVar(&c.ID, "id", c.ID, "`name` of the node, for ever")
+	f.StringVar(&c.Dir, "data", "chorale-data", "data `folder`")
+	f.StringVar(&c.API.Bind, "api-addr", c.API.Bind, "`host:port` for clients")
+	f.StringVar(&c.HTTP.Bind, "http-addr", c.HTTP.Bind, "`host:port` for health and metrics")
+	f.StringVar(&c.Raft.Bind, "raft-addr", c.Raft.Bind, "`host:port` for Raft")
+	f.StringVar(&c.Gossip.Bind, "gossip-addr", c.Gossip.Bind, "`host:port` for gossip, TCP and UDP")
+	f.StringVar(&advertise, "advertise", "", "`host` that others reach this node by")
 	f.Var(&settings.Addresses{List: &c.Join}, "join", "gossip addresses of other nodes")
-	f.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "found a cluster when this many empty nodes have met")
-	f.StringVar(&c.GossipKey, "gossip-key", "", "encrypts gossip: 16, 24 or 32 bytes in base64")
+	f.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "found a cluster when this `many` empty nodes have met")
+	f.StringVar(&c.GossipKey, "gossip-key", "", "`key` that encrypts gossip: 16, 24 or 32 bytes in base64")
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
@@ -66,7 +66,7 @@ func newServeCmd() *cobra.Command {
 func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON *bool) {
 	f := cmd.Flags()
 	f.Var((*settings.Size)(tipBytes), "tip-size", "memory for the newest messages")
-	f.StringVar(logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	f.StringVar(logLevel, "log-level", "info", "`level`: trace, debug, info, warn or error")
 	f.BoolVar(logJSON, "log-json", false, "log a JSON object a line")
 }
 

@@ -57,9 +57,9 @@ func newSubscribeCmd() *cobra.Command {
 	}
 	s.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&s.from, "from", "first", "where to start: first, tip, SEQ, TIME or -AGE")
+	f.StringVar(&s.from, "from", "first", "`where` to start: first, tip, SEQ, TIME or -AGE")
 	f.BoolVar(&s.untilTip, "until-tip", false, "stop at the newest message of now")
-	f.Uint64VarP(&s.limit, "limit", "n", 0, "stop after so many messages; 0 means never")
+	f.Uint64VarP(&s.limit, "limit", "n", 0, "stop after so `many` messages; 0 means never")
 	f.VarP(&s.output, "output", "o", "format of a message")
 	f.DurationVar(&s.timeout, "timeout", 15*time.Second, "give up if no node has opened the subscription for so long")
 	cmd.ValidArgsFunction = s.completeTopics
