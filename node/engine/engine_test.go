@@ -128,6 +128,26 @@ func TestLeaderLost(t *testing.T) {
 	})
 }
 
+// TestLeaderIsOldNews: a follower that hears of its leader before it listens for news of it must not
+// wait for the next election. (Found by the simulation.)
+func TestLeaderIsOldNews(t *testing.T) {
+	inBubble(t, 3, nil, func(c *cluster) {
+		e := c.follower().engine
+		e.leading.set("", false)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.lead(ctx) }()
+		pass(time.Second)
+		if id, _ := e.Leader(); id != c.leader().id {
+			t.Errorf("the follower thinks that %q leads, it is %s", id, c.leader().id)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestCutOff: a leader that is cut off answers what it has in flight as unknown,
 // then refuses, and a submission to a full queue ends with its context.
 func TestCutOff(t *testing.T) {

@@ -87,6 +87,8 @@ func (e *Engine) lead(ctx context.Context) error {
 	})
 	r.RegisterObserver(observer)
 	defer r.DeregisterObserver(observer)
+	// A leader that was known before the observer was there is no news.
+	e.leading.set(e.otherLeader(r), false)
 
 	endTerm := func() {}
 	defer func() {
