@@ -71,12 +71,16 @@ func Dial(addresses []string, o Options) (*Client, error) {
 
 // Close ends every publisher and subscription of the client and its connections.
 // Close publishers first: what they have not got acknowledged resolves as
-// ErrUncertain or ErrUnpublished.
+// ErrUncertain or ErrUnpublished. It may be called again.
 func (c *Client) Close() error {
 	c.mu.Lock()
+	first := c.ctx.Err() == nil
 	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
+	if !first {
+		return nil
+	}
 	return c.nodes.Close()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +23,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 )
+
+// seeds is how many random histories each property test goes through; -run with
+// one's name and number repeats it.
+var seeds = flag.Uint64("seeds", 30, "histories of the property tests")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -250,12 +255,15 @@ const (
 	verdicts
 )
 
-func (n *fakeNode) start() {
+func (n *fakeNode) start() { n.startAs(n) }
+
+// startAs serves the node's connections with another implementation.
+func (n *fakeNode) startAs(impl api.StreamServer) {
 	n.listener = bufconn.Listen(1 << 20)
 	n.server = grpc.NewServer(api.ServerOptions()...)
 	n.served = make(chan error, 1)
 	n.down.Store(false)
-	api.RegisterStreamServer(n.server, n)
+	api.RegisterStreamServer(n.server, impl)
 	go func(s *grpc.Server, l net.Listener, served chan error) { served <- s.Serve(l) }(n.server, n.listener, n.served)
 }
 

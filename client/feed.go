@@ -144,18 +144,21 @@ func (f *feed) resume() {
 // such an answer only if all nodes had their turn for so long: a follower may lag.
 func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error) {
 	begin := time.Now()
+	attempts, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.ctx, cancel)()
 	for tries := 1; ; tries++ {
-		n, err := f.client.nodes.Next(ctx)
+		n, err := f.client.nodes.Next(attempts)
 		if err != nil {
-			return nil, f.explain(err)
+			return nil, f.over(ctx)
 		}
-		s, err := f.try(ctx, n)
+		s, err := f.try(attempts, n)
 		if err == nil {
 			f.client.nodes.Worked(n)
 			return s, nil
 		}
-		if ctx.Err() != nil {
-			return nil, f.explain(ctx.Err())
+		if attempts.Err() != nil {
+			return nil, f.over(ctx)
 		}
 		if violation := new(ViolationError); errors.As(err, &violation) || errors.Is(err, ErrOtherCluster) {
 			return nil, err
@@ -215,6 +218,14 @@ func (f *feed) check(n *nodes.Node, o *api.Opened) error {
 		return violation
 	}
 	return nil
+}
+
+// over is why there are no more attempts: ctx ended, or the subscription did.
+func (f *feed) over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return f.explain(ctx.Err())
+	}
+	return fmt.Errorf("%w: the client", ErrClosed)
 }
 
 // explain adds the last trouble to the error of a context that ended.

@@ -66,7 +66,7 @@ func TestPublishStoresAndAcknowledges(t *testing.T) {
 // TestPublishSurvivesAnything: whatever the transport does, every accepted message
 // is stored once, in order, and its result is resolved once, with its seq.
 func TestPublishSurvivesAnything(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range *seeds {
 		inBubble(t, fmt.Sprint("seed ", seed), func(t *testing.T) { surviveAnything(t, seed) })
 	}
 }

@@ -125,7 +125,7 @@ func TestDeliveryCarriesTheMessage(t *testing.T) {
 // arrives over any number of subscriptions, each resumed where the last one
 // stopped, is filter(stream) from the start on.
 func TestDeliveredIsTheFilteredStream(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range *seeds {
 		inBubble(t, fmt.Sprint("seed ", seed), func(t *testing.T) { deliverAnyway(t, seed) })
 	}
 }
