@@ -1,6 +1,6 @@
 // Package merge is the contest of the n-way merges: every way to bring the entries
 // of many partition indexes into one order that was tried, behind one interface.
-// What won lives in the product (tip/window); the others live here only, so that
+// What won lives in the product (tip/radix); the others live here only, so that
 // anyone can repeat the contest.
 package merge
 
@@ -24,14 +24,20 @@ type Entrant struct {
 // Entrants are all merges of the contest.
 func Entrants() []Entrant {
 	return []Entrant{
-		{"container_heap", "the standard library's heap of boxed cursors", func() Merger { return new(boxedHeap) }},
+		{Boxed, "the standard library's heap of boxed cursors", func() Merger { return new(boxedHeap) }},
 		{"binary_heap", "unboxed binary heap, the root replaced in place", func() Merger { return &dHeap{fan: 2} }},
 		{"quaternary_heap", "the same with four children: half the levels", func() Merger { return &dHeap{fan: 4} }},
 		{"loser_tree", "a tournament: one comparison a level", func() Merger { return new(loserTree) }},
 		{"gallop", "4-ary heap, but whole runs while one source is ahead", func() Merger { return new(gallop) }},
 		{"pairwise", "lists merged two by two, in rounds", func() Merger { return new(pairwise) }},
-		{"radix", "a window of positions sorted by two 11-bit digits", func() Merger { return new(radix) }},
 		{"spread", "a window of positions placed by their expected rank, then repaired", func() Merger { return new(spread) }},
-		{"window", "a bit for each position of a window, then the bits in order", func() Merger { return new(windowed) }},
+		{"bitmap", "a bit for each position of a window, then the bits in order", func() Merger { return new(bitmap) }},
+		{Chosen, "a window of positions sorted by two or three 11-bit digits", func() Merger { return new(radixed) }},
 	}
 }
+
+// Chosen is the entrant that is the product's.
+const Chosen = "radix"
+
+// Boxed is the standard library's, against which the others are measured.
+const Boxed = "container_heap"

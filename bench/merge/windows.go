@@ -1,20 +1,23 @@
 package merge
 
-import "chorale/tip/window"
+import (
+	"math/bits"
 
-// spans walks the sources window by window: collect calls take with what each
-// source has below the end of the window.
-type spans struct{ at []int }
+	"chorale/tip/radix"
+)
 
-func (w *spans) start(sources [][]uint64) {
+// windows walks the sources window by window; at is the next entry of each.
+type windows struct{ at []int }
+
+func (w *windows) start(sources [][]uint64) {
 	w.at = append(w.at[:0], make([]int, len(sources))...)
 }
 
-// windowUnits is how many positions a window has so that it holds about want of n
+// unitsFor is how many positions a window has so that it holds about want of n
 // positions below span.
-func windowUnits(span uint32, n, want int) uint32 {
+func unitsFor(span uint32, n, want int) uint32 {
 	units := uint32(1 << 12)
-	for units < span && uint64(units)*uint64(n) < uint64(want)*uint64(span) {
+	for units < span && units < 1<<31 && uint64(units)*uint64(n) < uint64(want)*uint64(span) {
 		units *= 2
 	}
 	return units
@@ -28,98 +31,101 @@ func total(sources [][]uint64) int {
 	return n
 }
 
-// windowed is the product's merge.
-type windowed struct {
-	spans
-	bits window.Window
-}
-
-func (w *windowed) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
-	w.start(sources)
-	units := min(max(windowUnits(span, total(sources), 16*len(sources)), 1<<19), 1<<22)
-	w.bits.Grow(int(units))
-	for lo := uint32(0); lo < span; lo += units {
-		for i, s := range sources {
-			w.at[i] += w.bits.SetAll(s[w.at[i]:], -lo, units)
-		}
-		first := len(into)
-		into = w.bits.Drain(into, int(units))
-		for i := range into[first:] {
-			into[first+i] += lo
-		}
-	}
-	return into
-}
-
-// radix sorts a window's positions by their lower and then their upper 11 bits.
-type radix struct {
-	spans
-	raw, half  []uint32
-	low, upper [1 << 11]uint32
-}
-
-func (r *radix) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
-	r.start(sources)
-	units := min(windowUnits(span, total(sources), max(8192, 16*len(sources))), 1<<22)
-	for lo := uint32(0); lo < span; lo += units {
-		raw := r.raw[:0]
-		for i, s := range sources {
-			n := r.at[i]
-			for ; n < len(s); n++ {
-				p := uint32(s[n]) - lo
-				if p >= units {
-					break
-				}
-				raw = append(raw, p)
-				r.low[p%(1<<11)]++
-				r.upper[p>>11]++
+// collect appends to raw what is below end, less lo.
+func (w *windows) collect(raw []uint32, sources [][]uint64, lo, units uint32) []uint32 {
+	for i, s := range sources {
+		n := w.at[i]
+		for ; n < len(s); n++ {
+			p := uint32(s[n]) - lo
+			if p >= units {
+				break
 			}
-			r.at[i] = n
+			raw = append(raw, p)
 		}
-		r.raw = raw
-		into = r.sort(into, lo)
+		w.at[i] = n
+	}
+	return raw
+}
+
+// radixed is what the product does.
+type radixed struct {
+	windows
+	sorter radix.Sorter
+}
+
+func (r *radixed) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
+	r.start(sources)
+	units := unitsFor(span, total(sources), 8192)
+	for lo := uint64(0); lo < uint64(span); lo += uint64(units) {
+		first := len(into)
+		into = r.collect(into, sources, uint32(lo), units)
+		window := into[first:]
+		if len(sources) > 1 {
+			r.sorter.Sort(window, uint64(units))
+		}
+		for i := range window {
+			window[i] += uint32(lo)
+		}
 	}
 	return into
 }
 
-func (r *radix) sort(into []uint32, lo uint32) []uint32 {
-	n := len(r.raw)
-	if cap(r.half) < n {
-		r.half = make([]uint32, n+n/4)
+// bitmap has a bit for each position of a window, and one above for each word that
+// is not zero.
+type bitmap struct {
+	windows
+	words, tops []uint64
+}
+
+const topSpan = 64 * 64
+
+func (b *bitmap) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
+	b.start(sources)
+	units := min(max(unitsFor(span, total(sources), 16*len(sources)), 1<<19), 1<<22)
+	if len(b.tops) == 0 {
+		b.words, b.tops = make([]uint64, 1<<22/64), make([]uint64, 1<<22/topSpan)
 	}
-	half := r.half[:n]
-	first := len(into)
-	into = append(into, half...)
-	out := into[first:]
-	sumUp(&r.low)
-	sumUp(&r.upper)
-	for _, p := range r.raw {
-		at := &r.low[p%(1<<11)]
-		half[*at] = p
-		*at++
+	for lo := uint64(0); lo < uint64(span); lo += uint64(units) {
+		for i, s := range sources {
+			b.at[i] += b.set(s[b.at[i]:], uint32(lo), units)
+		}
+		into = b.drain(into, uint32(lo))
 	}
-	for _, p := range half {
-		at := &r.upper[p>>11&(1<<11-1)]
-		out[*at] = p + lo
-		*at++
-	}
-	clear(r.low[:])
-	clear(r.upper[:])
 	return into
 }
 
-func sumUp(counts *[1 << 11]uint32) {
-	sum := uint32(0)
-	for i, n := range counts {
-		counts[i] = sum
-		sum += n
+func (b *bitmap) set(entries []uint64, lo, units uint32) int {
+	words, tops := b.words, b.tops
+	for n, e := range entries {
+		p := uint32(e) - lo
+		if p >= units {
+			return n
+		}
+		words[p/64] |= 1 << (p % 64)
+		tops[p/topSpan] |= 1 << (p / 64 % 64)
 	}
+	return len(entries)
+}
+
+func (b *bitmap) drain(into []uint32, lo uint32) []uint32 {
+	for t := range b.tops {
+		for top := b.tops[t]; top != 0; top &= top - 1 {
+			at := t*64 + bits.TrailingZeros64(top)
+			base := lo + uint32(at*64)
+			for word := b.words[at]; word != 0; word &= word - 1 {
+				into = append(into, base+uint32(bits.TrailingZeros64(word)))
+			}
+			b.words[at] = 0
+		}
+		b.tops[t] = 0
+	}
+	return into
 }
 
 // spread counts the positions of small ranges, places each position where its
 // range starts, and repairs the order by insertion.
 type spread struct {
-	spans
+	windows
 	raw    []uint32
 	counts []uint32
 }
@@ -127,37 +133,26 @@ type spread struct {
 func (s *spread) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
 	s.start(sources)
 	n := total(sources)
-	units := windowUnits(span, n, max(4096, 16*len(sources)))
+	units := unitsFor(span, n, 8192)
 	shift := 0
 	for uint64(n)<<shift < 2*uint64(span) {
 		shift++
 	}
-	ranges := int(units>>shift) + 1
-	if len(s.counts) < ranges {
+	if ranges := int(units>>shift) + 1; len(s.counts) < ranges {
 		s.counts = make([]uint32, ranges)
 	}
-	counts := s.counts[:ranges]
-	for lo := uint32(0); lo < span; lo += units {
-		raw := s.raw[:0]
-		for i, src := range sources {
-			n := s.at[i]
-			for ; n < len(src); n++ {
-				p := uint32(src[n]) - lo
-				if p >= units {
-					break
-				}
-				raw = append(raw, p)
-				counts[p>>shift]++
-			}
-			s.at[i] = n
-		}
-		s.raw = raw
-		into = s.place(into, counts, shift, lo)
+	for lo := uint64(0); lo < uint64(span); lo += uint64(units) {
+		s.raw = s.collect(s.raw[:0], sources, uint32(lo), units)
+		into = s.place(into, s.counts[:units>>shift+1], shift, uint32(lo))
 	}
 	return into
 }
 
 func (s *spread) place(into []uint32, counts []uint32, shift int, lo uint32) []uint32 {
+	clear(counts)
+	for _, p := range s.raw {
+		counts[p>>shift]++
+	}
 	sum := uint32(0)
 	for i, n := range counts {
 		counts[i] = sum
@@ -178,6 +173,5 @@ func (s *spread) place(into []uint32, counts []uint32, shift int, lo uint32) []u
 		}
 		out[j] = p
 	}
-	clear(counts)
 	return into
 }

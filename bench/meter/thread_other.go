@@ -1,0 +1,9 @@
+//go:build !linux
+
+package meter
+
+import "time"
+
+var start = time.Now()
+
+func threadTime() time.Duration { return time.Since(start) }
