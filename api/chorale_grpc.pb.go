@@ -45,11 +45,11 @@ type StreamClient interface {
 	// nothing to deliver sends a response without records every two seconds, so
 	// that a client can tell a quiet stream from a dead node.
 	//
-	// Codes: INVALID_ARGUMENT for a bad filter or start; OUT_OF_RANGE if the start
-	// lies beyond the end of the stream as this node knows it; NOT_FOUND if it lies
-	// before the oldest kept message (the text says which is the oldest);
-	// FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE if this
-	// node cannot serve now; DATA_LOSS if its files are damaged.
+	// Codes, with the reason of their google.rpc.ErrorInfo: INVALID_ARGUMENT for a
+	// bad filter or start; OUT_OF_RANGE if the start lies beyond the end of the stream
+	// (BEYOND_END) or before the oldest kept message (EXPIRED; the text says which is
+	// the oldest); FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE
+	// if this node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeResponse], error)
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListTopicsResponse], error)
@@ -153,11 +153,11 @@ type StreamServer interface {
 	// nothing to deliver sends a response without records every two seconds, so
 	// that a client can tell a quiet stream from a dead node.
 	//
-	// Codes: INVALID_ARGUMENT for a bad filter or start; OUT_OF_RANGE if the start
-	// lies beyond the end of the stream as this node knows it; NOT_FOUND if it lies
-	// before the oldest kept message (the text says which is the oldest);
-	// FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE if this
-	// node cannot serve now; DATA_LOSS if its files are damaged.
+	// Codes, with the reason of their google.rpc.ErrorInfo: INVALID_ARGUMENT for a
+	// bad filter or start; OUT_OF_RANGE if the start lies beyond the end of the stream
+	// (BEYOND_END) or before the oldest kept message (EXPIRED; the text says which is
+	// the oldest); FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE
+	// if this node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeResponse]) error
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(*ListTopicsRequest, grpc.ServerStreamingServer[ListTopicsResponse]) error

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -88,8 +89,9 @@ func callError(address string, err error) (wrapped error, retry bool) {
 		kind, retry = ErrInvalid, false
 	case codes.OutOfRange:
 		kind = ErrOutOfRange
-	case codes.NotFound:
-		kind, retry = ErrGone, false
+		if reason(err) == "EXPIRED" {
+			kind, retry = ErrGone, false
+		}
 	case codes.FailedPrecondition:
 		kind, retry = ErrOtherCluster, false
 	case codes.Unauthenticated, codes.PermissionDenied:
@@ -100,4 +102,14 @@ func callError(address string, err error) (wrapped error, retry bool) {
 		text = fmt.Sprintf("%s (%s)", s.Message(), s.Code())
 	}
 	return fmt.Errorf("%w: node %s: %s", kind, address, text), retry
+}
+
+// reason is what the node's error info says beside the code; "" without one.
+func reason(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.Reason
+		}
+	}
+	return ""
 }

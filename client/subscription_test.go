@@ -17,6 +17,7 @@ import (
 	"chorale/message"
 	"chorale/topic"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -538,7 +539,11 @@ func TestStartsThatCannotBe(t *testing.T) {
 				t.Errorf("%s: it took %v to say so", name, time.Since(begin))
 			}
 		}
-		c.nodes[0].onSubscribe = func(*api.SubscribeRequest) error { return status.Error(codes.NotFound, "the oldest is 5") }
+		expired, err := status.New(codes.OutOfRange, "the oldest is 5").WithDetails(&errdetails.ErrorInfo{Reason: "EXPIRED"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.nodes[0].onSubscribe = func(*api.SubscribeRequest) error { return expired.Err() }
 		c.nodes[1].onSubscribe = c.nodes[0].onSubscribe
 		if _, err := cl.Subscribe(ctx, SubscribeOptions{Filters: []string{"**"}}); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "the oldest is 5") {
 			t.Fatal(err)
