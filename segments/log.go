@@ -20,7 +20,8 @@ func (l *Log) SetTarget(bytes int64) { l.target = min(bytes, maxTarget) }
 // see it after Publish.
 func (l *Log) Append(partition uint32, r message.Record) {
 	if l.open == nil {
-		l.open = &stretch{Arena: arena.New(l.next, l.target)}
+		l.stretches++
+		l.open = &stretch{Arena: arena.New(l.next, l.target), serial: l.stretches}
 		l.mu.Lock()
 		l.change(func(v *view) { v.stretches = append(v.stretches, l.open) })
 		l.mu.Unlock()

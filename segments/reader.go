@@ -22,8 +22,11 @@ type Reader struct {
 	sel *topic.Selection
 	pos uint64
 
-	s    *stretch // where at is valid for pos+1; nil otherwise
-	at   arena.Place
+	// at is the place of pos+1 in the stretch with this serial number; 0 is none.
+	// The number, and not the stretch, so that a reader who pauses keeps no memory.
+	serial uint64
+	at     arena.Place
+
 	scan *fileScan // of the file that holds pos+1; nil outside of files
 	read int64
 }
@@ -103,15 +106,15 @@ func (r *Reader) step(out *output) (int64, error) {
 	if v.files[i] == nil {
 		return 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, v.manifest.Files[i].Name(), next)
 	}
-	r.s = nil
+	r.serial = 0
 	return r.open(v.files[i])
 }
 
 // stepMemory passes the records of a stretch up to seq last, as far as the output
 // and the budget go.
 func (r *Reader) stepMemory(out *output, s *stretch, last uint64) int64 {
-	if r.s != s {
-		r.s, r.at = s, s.Seek(r.pos+1)
+	if r.serial != s.serial {
+		r.serial, r.at = s.serial, s.Seek(r.pos+1)
 	}
 	spent := int64(0)
 	for r.pos < last && spent < scanBudget {

@@ -55,8 +55,9 @@ func (w *window) carried() (n int) {
 }
 
 // carry moves the pieces to the front of a buffer with room for size bytes more,
-// and returns where these begin.
-func (w *window) carry(size int) (at int) {
+// and returns where these begin. The buffer before is kept for the next time only
+// if it is no larger than keep.
+func (w *window) carry(size, keep int) (at int) {
 	need := w.carried() + size
 	w.spare = slices.Grow(w.spare[:0], need)[:need]
 	for i, p := range w.pieces {
@@ -64,7 +65,9 @@ func (w *window) carry(size int) (at int) {
 		w.pieces[i].from, w.pieces[i].to = at, at+n
 		at += n
 	}
-	w.buf, w.spare = w.spare, w.buf
+	if w.buf, w.spare = w.spare, w.buf; cap(w.spare) > keep {
+		w.spare = nil
+	}
 	return at
 }
 
@@ -140,7 +143,7 @@ func (c *fileScan) close() {
 func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
 	w := c.w
 	chosen, size, end := c.choose(start)
-	fresh := w.carry(size)
+	fresh := w.carry(size, 2*c.budget)
 	if err := c.readBlocks(chosen, fresh); err != nil {
 		return int64(size), err
 	}

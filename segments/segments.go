@@ -62,9 +62,10 @@ type Log struct {
 	end  atomic.Uint64
 
 	// The applying goroutine's.
-	target int64
-	open   *stretch
-	next   uint64 // seq of the next message to be appended
+	target    int64
+	open      *stretch
+	next      uint64 // seq of the next message to be appended
+	stretches uint64 // begun so far
 
 	// mu is held while a view is exchanged for another, never during I/O.
 	mu        sync.Mutex

@@ -13,8 +13,9 @@ import (
 // stretch is a part of the stream in memory.
 type stretch struct {
 	*arena.Arena
-	closed bool  // nothing is appended any more; guarded by Log.mu
-	built  *file // the file of a closed stretch, durable here; guarded by Log.mu
+	serial uint64 // tells it from every other stretch of this log, from 1
+	closed bool   // nothing is appended any more; guarded by Log.mu
+	built  *file  // the file of a closed stretch, durable here; guarded by Log.mu
 }
 
 // view is the whole history at one moment. Immutable, as are its slices; the
