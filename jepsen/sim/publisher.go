@@ -32,6 +32,7 @@ type publisher struct {
 	number   uint64
 	made     int
 	node     int
+	trouble  string // why the last round left something
 }
 
 func (c *cluster) publisher(id int, producer bool) *publisher {
@@ -166,7 +167,7 @@ func (p *publisher) settle(f *flying) []outgoing {
 			p.c.learn(u.unit.Messages[a.Index].Topic, a.Seq)
 		case history.Forgotten:
 		default:
-			left = append(left, u)
+			left, p.trouble = append(left, u), fmt.Sprintf("%s %s", a.Result, a.Error)
 		}
 	}
 	return left

@@ -98,13 +98,12 @@ func (c *cluster) settle() {
 	for i := range c.machines {
 		p := c.publisher(100+i, true)
 		p.node = i
-		unit := p.draw()
-		for left := unit; len(left) > 0 && !c.expired(); time.Sleep(50 * time.Millisecond) {
-			left = p.round(left)
+		for left := p.draw(); len(left) > 0; time.Sleep(50 * time.Millisecond) {
+			if left = p.round(left); len(left) > 0 && c.expired() {
+				c.found("stuck", "no publish through %s within %v: %s", c.machines[i].name, publishWithin, p.trouble)
+				break
+			}
 		}
-	}
-	if c.expired() {
-		c.found("stuck", "no publish through each node within %v", publishWithin)
 	}
 }
 

@@ -55,7 +55,7 @@ func (e *Endpoint) AppendEntriesPipeline(_ raft.ServerID, to raft.ServerAddress)
 	}
 	p := &pipeline{
 		from: e, to: node, queue: make(chan *flight, depth),
-		done: make(chan raft.AppendFuture, depth), stop: make(chan struct{}),
+		done: make(chan raft.AppendFuture), stop: make(chan struct{}),
 	}
 	go p.run()
 	return p, nil
@@ -94,6 +94,7 @@ func (p *pipeline) Close() error {
 }
 
 func (p *pipeline) run() {
+	defer p.farewell()
 	broken := false
 	for {
 		var f *flight
@@ -118,6 +119,19 @@ func (p *pipeline) run() {
 		case <-p.from.closed:
 			return
 		}
+	}
+}
+
+// farewell tells whoever still reads answers that there are no more: where the log
+// of a node fails, the goroutine that sends is ended from below and does not tell
+// the one that reads.
+func (p *pipeline) farewell() {
+	ready := make(chan struct{})
+	close(ready)
+	last := &flight{args: &raft.AppendEntriesRequest{}, resp: &raft.AppendEntriesResponse{}, err: errClosed, ready: ready}
+	select {
+	case p.done <- last:
+	case <-time.After(timeout):
 	}
 }
 
