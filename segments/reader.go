@@ -106,7 +106,6 @@ func (r *Reader) step(out *output) (int64, error) {
 	if v.files[i] == nil {
 		return 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, v.manifest.Files[i].Name(), next)
 	}
-	r.serial = 0
 	return r.open(v.files[i])
 }
 
