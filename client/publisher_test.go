@@ -420,3 +420,36 @@ func TestCloseResolvesWhatItCannotFinish(t *testing.T) {
 		}
 	})
 }
+
+// A lone message leaves at once; under load a batch is what came while eight others
+// were on their way.
+func TestBatchesFormByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		batches := 0
+		c.nodes[0].onBatch = func() verdict {
+			batches++
+			time.Sleep(10 * time.Millisecond)
+			return take
+		}
+		p := publisher(t, c.dial(t, Options{}), PublisherOptions{})
+		begin := time.Now()
+		if _, err := p.Publish(ctx, Message{Topic: "a"}).Wait(ctx); err != nil || time.Since(begin) != 10*time.Millisecond {
+			t.Fatal(err, time.Since(begin))
+		}
+		for range 8 {
+			p.Publish(ctx, Message{Topic: "a"})
+			synctest.Wait() // so that each is taken alone
+		}
+		for range 600 {
+			p.Publish(ctx, Message{Topic: "a", Payload: make([]byte, 1000)})
+		}
+		if err := p.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// 1 and 8 of one message, then 600 KB in batches of at most 256 KiB.
+		if want := 1 + 8 + 3; batches != want {
+			t.Fatalf("%d batches, want %d", batches, want)
+		}
+	})
+}

@@ -591,3 +591,26 @@ func TestLaggingNodes(t *testing.T) {
 		})
 	}
 }
+
+// The end of a subscription with UntilTip is that of the first opening, also when
+// the node that finishes it knows more.
+func TestUntilTipEndsWhereItSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := filled(t, 2, 30)
+		var broken atomic.Bool
+		for _, n := range c.nodes {
+			n.frameMessages = 8
+			n.onFrame = func(m *api.SubscribeResponse) error {
+				if m.ScannedSeq == 16 && !broken.Swap(true) {
+					c.fill(50)
+					return status.Error(codes.Unavailable, "cut")
+				}
+				return nil
+			}
+		}
+		s := subscribe(t, c.dial(t, Options{}), SubscribeOptions{Filters: []string{"**"}, UntilTip: true})
+		if got := rest(t, s); len(got) != 30 || got[29] != "29" || s.Position().Seq != 30 {
+			t.Fatal(got, s.Position())
+		}
+	})
+}
