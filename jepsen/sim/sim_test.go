@@ -27,7 +27,7 @@ const realTime = 5 * time.Minute
 // TestSim runs histories from consecutive seeds, each in a process of its own with
 // a fixed runtime. One that is found wanting prints the command that repeats it.
 func TestSim(t *testing.T) {
-	binary, err := fixed.Build(t.TempDir(), ".")
+	binary, err := fixed.Build(t.TempDir(), ".", nil)
 	switch {
 	case errors.Is(err, fixed.ErrRuntime):
 		t.Logf("a seed repeats its traffic and faults, but not each interleaving: %v", err)

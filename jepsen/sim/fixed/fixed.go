@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,11 +32,26 @@ var ErrRuntime = errors.New("this version of the Go runtime cannot be fixed")
 // seedVariable is the environment variable that the fixed runtime reads.
 const seedVariable = "CHORALE_SIM_SEED"
 
-// replacement changes one place of a file of package runtime, which must be there
-// once. An empty old appends.
-type replacement struct{ file, old, new string }
+// Edit replaces a text in a source file, where it stands exactly once, by another.
+// An empty Old means the end of the file.
+type Edit struct {
+	File     string // absolute
+	Old, New string
+}
 
-var replacements = []replacement{
+// apply performs the edit on the file's text.
+func (e Edit) apply(text string) (string, error) {
+	if e.Old == "" {
+		return text + e.New, nil
+	}
+	if n := strings.Count(text, e.Old); n != 1 {
+		return "", fmt.Errorf("%s: this stands there %d times, not once:\n%s", e.File, n, e.Old)
+	}
+	return strings.Replace(text, e.Old, e.New, 1), nil
+}
+
+// fixes are what makes a runtime repeat itself; File is below package runtime.
+var fixes = []Edit{
 	{"synctest.go", "func synctestRun(f func()) {\n", "func synctestRun(f func()) {\n\tfixRand()\n"},
 	{"select.go", "cheaprandn(uint32(norder + 1))", "bubbleRandn(uint32(norder + 1))"},
 	{"time.go", "t.rand = cheaprand()", "t.rand = bubbleRand()"},
@@ -81,32 +97,27 @@ func fixRand() {
 `},
 }
 
-// overlay writes the changed files and the description that the go command reads
+// overlay writes the edited files and the description that the go command reads
 // into dir and returns the latter's name.
-func overlay(dir, goroot string) (string, error) {
-	files := map[string]string{}
-	for _, r := range replacements {
-		path := filepath.Join(goroot, "src", "runtime", r.file)
-		if _, ok := files[path]; !ok {
-			b, err := os.ReadFile(path)
+func overlay(dir string, edits []Edit) (string, error) {
+	replace, texts := map[string]string{}, map[string]string{}
+	for _, e := range edits {
+		if _, ok := texts[e.File]; !ok {
+			b, err := os.ReadFile(e.File)
 			if err != nil {
-				return "", fmt.Errorf("%w: %w", ErrRuntime, err)
+				return "", err
 			}
-			files[path] = string(b)
+			texts[e.File] = string(b)
+			replace[e.File] = filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(e.File)))
 		}
-		switch n := strings.Count(files[path], r.old); {
-		case r.old == "":
-			files[path] += r.new
-		case n != 1:
-			return "", fmt.Errorf("%w (%s): %q is %d times in %s", ErrRuntime, runtime.Version(), r.old, n, r.file)
-		default:
-			files[path] = strings.Replace(files[path], r.old, r.new, 1)
+		text, err := e.apply(texts[e.File])
+		if err != nil {
+			return "", err
 		}
+		texts[e.File] = text
 	}
-	replace := map[string]string{}
-	for path, text := range files {
-		replace[path] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(replace[path], []byte(text), 0o600); err != nil {
+	for file, text := range texts {
+		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
 			return "", err
 		}
 	}
@@ -118,28 +129,44 @@ func overlay(dir, goroot string) (string, error) {
 	return name, os.WriteFile(name, b, 0o600)
 }
 
-// Build compiles the tests of the package in folder pkg to a binary in dir and
-// returns its name. If the error wraps ErrRuntime the binary is there all the same,
-// but its runs differ.
-func Build(dir, pkg string) (string, error) {
-	out, err := exec.Command("go", "env", "GOROOT").Output()
+// runtimeEdits are the fixes for the Go runtime at hand.
+func runtimeEdits() ([]Edit, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask for GOROOT: %w", err)
+		return nil, fmt.Errorf("ask for GOROOT: %w", err)
+	}
+	out := slices.Clone(fixes)
+	for i := range out {
+		out[i].File = filepath.Join(strings.TrimSpace(string(root)), "src", "runtime", out[i].File)
+	}
+	return out, nil
+}
+
+// Build compiles the tests of the package in folder pkg to a binary in dir, which
+// must be empty, and returns its name. Flags of the go command and edits of source
+// files are for who wants it to differ. If the error wraps ErrRuntime the binary is
+// there all the same, but its runs differ.
+func Build(dir, pkg string, flags []string, edits ...Edit) (string, error) {
+	fixed, err := runtimeEdits()
+	if err != nil {
+		return "", err
+	}
+	_, unfixed := overlay(dir, fixed)
+	if unfixed != nil {
+		fixed, unfixed = nil, fmt.Errorf("%w (%s): %w", ErrRuntime, runtime.Version(), unfixed)
+	}
+	description, err := overlay(dir, append(fixed, edits...))
+	if err != nil {
+		return "", err
 	}
 	binary := filepath.Join(dir, "fixed.test")
-	args := []string{"test", "-c", "-o", binary}
-	description, fixable := overlay(dir, strings.TrimSpace(string(out)))
-	if fixable == nil {
-		args = append(args, "-overlay", description)
-	} else if !errors.Is(fixable, ErrRuntime) {
-		return "", fixable
-	}
+	args := append([]string{"test", "-c", "-overlay", description, "-o", binary}, flags...)
 	build := exec.Command("go", append(args, ".")...)
 	build.Dir = pkg
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
-	return binary, fixable
+	return binary, unfixed
 }
 
 // memory bounds the heap of a run: collections begin where it would be exceeded.
