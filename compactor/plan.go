@@ -1,0 +1,96 @@
+package compactor
+
+import (
+	"fmt"
+
+	"chorale/segments"
+)
+
+// TopLevel is the highest level of a range: the most often that a message is
+// rewritten. With the segment that it came in, it is written at most TopLevel+1
+// times.
+const TopLevel = 3
+
+// Range is one row of the manifest: a segment, or the stores of one layer.
+type Range struct {
+	// Level is how often the messages were rewritten: 0 is a segment.
+	Level int
+	Bytes int64 // of its files
+	Files []segments.Hash
+}
+
+// Settings of the compaction. They may change at any time: they decide about the
+// next plan alone.
+type Settings struct {
+	// FanOut is how many neighbouring ranges of a level make one of the next; at
+	// least 2.
+	FanOut int
+	// StoreBytes of a range are worth a store, and MaxStores is the most of them
+	// that a range gets. Both above 0.
+	StoreBytes int64
+	MaxStores  int
+	// MaxFiles is the budget of live files. A plan gets at most 1/FanOut of what the
+	// other files leave of it, and one store in any case: so there are at most
+	// MaxFiles files and one for each range. Above 0.
+	MaxFiles int
+}
+
+// DefaultSettings is what a real node plans by.
+func DefaultSettings() Settings {
+	return Settings{FanOut: 8, StoreBytes: 4 << 20, MaxStores: 128, MaxFiles: 16 << 10}
+}
+
+// Validate reports a setting that is out of bounds.
+func (s Settings) Validate() error {
+	switch {
+	case s.FanOut < 2:
+		return fmt.Errorf("fan-out of %d: at least 2 is needed", s.FanOut)
+	case s.StoreBytes <= 0 || s.MaxStores <= 0 || s.MaxFiles <= 0:
+		return fmt.Errorf("stores of %d bytes, at most %d a range, %d files: at least 1 of each is needed", s.StoreBytes, s.MaxStores, s.MaxFiles)
+	}
+	return nil
+}
+
+// Plan is a piece of work: rewrite some files as the stores of one layer.
+type Plan struct {
+	// Inputs are the files of whole neighbouring ranges, in the order of the
+	// manifest.
+	Inputs []segments.Hash
+	// Stores is the most that the layer may have, at least 1.
+	Stores uint32
+}
+
+// Choose returns what to compact next, or false if nothing is due. The ranges are
+// those of the manifest, in its order. Pure.
+//
+// The level that is furthest behind goes first, and of two the lower one, whose
+// ranges are newer. Of a level the oldest ranges go first.
+func Choose(ranges []Range, s Settings) (Plan, bool) {
+	var due []Range
+	longest := s.FanOut - 1
+	for end := len(ranges); end > 0; {
+		start := end - 1
+		for start > 0 && ranges[start-1].Level == ranges[start].Level {
+			start--
+		}
+		if n := end - start; n > longest && ranges[start].Level < TopLevel {
+			longest, due = n, ranges[start:start+s.FanOut]
+		}
+		end = start
+	}
+	if due == nil {
+		return Plan{}, false
+	}
+	var p Plan
+	var bytes int64
+	for _, r := range due {
+		p.Inputs = append(p.Inputs, r.Files...)
+		bytes += r.Bytes
+	}
+	left := s.MaxFiles + len(p.Inputs)
+	for _, r := range ranges {
+		left -= len(r.Files)
+	}
+	p.Stores = uint32(max(min(bytes/s.StoreBytes, int64(s.MaxStores), int64(left/s.FanOut)), 1))
+	return p, true
+}
