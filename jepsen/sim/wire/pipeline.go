@@ -17,9 +17,11 @@ type pipeline struct {
 	from  *Endpoint
 	to    int
 	queue chan *flight
-	done  chan raft.AppendFuture
-	stop  chan struct{}
-	once  sync.Once
+	// done has room for all that can be under way when its reader leaves after an
+	// error: the queue, the one being carried and the one waiting to be queued.
+	done chan raft.AppendFuture
+	stop chan struct{}
+	once sync.Once
 }
 
 // flight is one request of a pipeline; it implements raft.AppendFuture.
@@ -55,7 +57,7 @@ func (e *Endpoint) AppendEntriesPipeline(_ raft.ServerID, to raft.ServerAddress)
 	}
 	p := &pipeline{
 		from: e, to: node, queue: make(chan *flight, depth),
-		done: make(chan raft.AppendFuture), stop: make(chan struct{}),
+		done: make(chan raft.AppendFuture, depth+2), stop: make(chan struct{}),
 	}
 	go p.run()
 	return p, nil
