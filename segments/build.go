@@ -36,8 +36,8 @@ func (l *Log) Build(ctx context.Context) error {
 // BuildOne builds the oldest unbuilt stretch; false if there is none. An error is
 // the disk's and ends the node.
 func (l *Log) BuildOne() (bool, error) {
-	l.building <- struct{}{}
-	defer func() { <-l.building }()
+	l.building.Lock()
+	defer l.building.Unlock()
 	if err := l.sweep(); err != nil {
 		return false, err
 	}
@@ -115,7 +115,7 @@ func (l *Log) build(s *stretch) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: sum.File, fs: l.o.FS, meta: newMeta(sum)}
+	f := newFile(sum.File, l.o.FS, newMeta(sum))
 	f.Path = l.path(f.meta.Name())
 	if err := l.o.FS.Rename(temp, f.Path); err != nil {
 		return nil, err

@@ -22,9 +22,12 @@ type damaged struct {
 	copies map[string][]byte
 }
 
-func newDamaged(t testing.TB) *damaged {
+func newDamaged(t testing.TB) *damaged { return fillDamaged(t, 0) }
+
+func fillDamaged(t testing.TB, fill byte) *damaged {
 	d := &damaged{fsys: disk.NewMem(1), copies: map[string][]byte{}}
 	d.stream = newStream(t, d.fsys.Mount())
+	d.fill = fill
 	d.log.SetTarget(1)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3 {
@@ -163,14 +166,11 @@ func TestRemovedAndSwapped(t *testing.T) {
 	d.restart(t)
 	d.verify(t, "another file of the stream", 0)
 
-	other := newStream(t, disk.NewMem(2).Mount()) // same seqs and times, other messages
-	other.log.SetTarget(1)
-	for range 3 {
-		other.entry(6, func() (string, int) { return "a", 8 })
-		check(t, other.log.CutIfFull())
+	other := fillDamaged(t, 1) // the same but for the bytes of the payloads
+	b := other.copies[other.files[1].Name()]
+	if int64(len(b)) != d.files[1].Bytes {
+		t.Fatal("the test wants a file of the same size")
 	}
-	other.build(t)
-	b := readFile(t, other.log, other.log.Manifest().Files[1].Hash)
 	d.reset(t)
 	check(t, d.fsys.PutFile(name, b))
 	d.restart(t)
@@ -326,6 +326,37 @@ func (s *stream) install(t *testing.T, files []FileMeta, builtFirst bool) {
 	if mismatches != 1 {
 		t.Fatalf("%d mismatches: %v", mismatches, s.warns)
 	}
+}
+
+// TestDroppedFileIsNotAcquired: a reader with an old view asks again, and does not
+// take a removed file for a lost one.
+func TestDroppedFileIsNotAcquired(t *testing.T) {
+	d := newDamaged(t)
+	f := d.log.view.Load().files[0]
+	check(t, f.drop())
+	if _, err := f.acquire(); !errors.Is(err, errGone) {
+		t.Fatal(err)
+	}
+}
+
+// TestRestoreForgetsWhatEditsRemoved: files that went while this node was away go
+// here too; a manifest that is older than the present one costs nothing.
+func TestRestoreForgetsWhatEditsRemoved(t *testing.T) {
+	d := newDamaged(t)
+	d.reset(t)
+	check(t, d.log.Restore(Manifest{Files: d.files[:1]}, 7))
+	if st := d.log.Stats(); st.Stray != 2 {
+		t.Fatalf("%+v", st)
+	}
+	check(t, d.log.Restore(Manifest{Files: d.files}, 19))
+	d.expect(t, 0, 1000, "**")
+	check(t, d.log.Restore(Manifest{Files: d.files[1:]}, 19))
+	_, err := d.log.BuildOne()
+	check(t, err)
+	if _, err := d.fsys.ReadFile("data/" + d.files[0].Name()); err == nil || d.log.Stats().Stray > 0 {
+		t.Fatal("a removed file is still here")
+	}
+	d.expect(t, 6, 1000, "**")
 }
 
 // TestReaderOutlivesRemoval: a file that an edit removes stays until its last

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"sync"
 	"weak"
 
 	"chorale/disk"
@@ -18,12 +17,25 @@ type file struct {
 	fs   disk.FS
 	meta FileMeta
 
-	mu      sync.Mutex // never held by the applying goroutine
-	handle  disk.File  // nil without readers
+	mu      ioLock    // never held by the applying goroutine
+	handle  disk.File // nil without readers
 	readers int
 	dropped bool
+	lost    bool                       // a reader found it damaged or absent
 	index   weak.Pointer[format.Index] // shared by those who read at a time
 }
+
+func newFile(f *format.File, fsys disk.FS, meta FileMeta) *file {
+	return &file{File: f, fs: fsys, meta: meta, mu: newIOLock()}
+}
+
+// ioLock is a mutex that may be held during I/O. It is a channel, because virtual
+// time goes on while somebody waits for a channel, but not for a mutex.
+type ioLock chan struct{}
+
+func newIOLock() ioLock  { return make(ioLock, 1) }
+func (l ioLock) Lock()   { l <- struct{}{} }
+func (l ioLock) Unlock() { <-l }
 
 // errGone is returned by acquire for a file that was dropped: the view that named
 // it is out of date.
@@ -86,6 +98,15 @@ func (f *file) remove() error {
 	return nil
 }
 
+// lose reports whether this call is the first to find the file damaged or absent.
+func (f *file) lose() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := !f.lost
+	f.lost = true
+	return first
+}
+
 // load returns the index of an acquired file, reading it if no other reader has
 // it, and how many bytes that took.
 func (f *file) load() (*format.Index, int64, error) {
@@ -127,7 +148,7 @@ func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
 	if err := f.CheckTables(h); err != nil {
 		return nil, err
 	}
-	return &file{File: f, fs: fsys, meta: meta}, nil
+	return newFile(f, fsys, meta), nil
 }
 
 // header is what the file's header must say.

@@ -1,6 +1,7 @@
 package segments
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,6 +19,7 @@ type stream struct {
 	all   []message.Record // seq i+1 at i
 	last  map[uint32]uint64
 	time  int64
+	fill  byte // of payloads
 	warns []error
 }
 
@@ -43,7 +45,7 @@ func (s *stream) open(fsys disk.FS) (*Log, error) {
 func (s *stream) publish(name string, payload int) {
 	id, _ := s.table.Intern([]byte(name))
 	seq := uint64(len(s.all) + 1)
-	r := message.NewRecord(message.Draft{Payload: make([]byte, payload)}, id, seq, s.last[id], s.time)
+	r := message.NewRecord(message.Draft{Payload: bytes.Repeat([]byte{s.fill}, payload)}, id, seq, s.last[id], s.time)
 	s.last[id] = seq
 	s.all = append(s.all, r)
 	s.log.Append(s.table.Partition(id), r)

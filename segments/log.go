@@ -136,8 +136,8 @@ func (l *Log) place(m Manifest, here map[Hash]*file) []*file {
 
 // Restore empties the log and sets manifest and next seq: of the first message
 // that will be appended. The caller then appends the snapshot's stretches,
-// cutting (Cut) where they were closed. Files that the manifest does not name are
-// left alone.
+// cutting (Cut) where they were closed. Files that no manifest has named are left
+// alone.
 func (l *Log) Restore(m Manifest, next uint64) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
@@ -145,8 +145,9 @@ func (l *Log) Restore(m Manifest, next uint64) error {
 	if next == 0 || next > m.End()+1 {
 		return fmt.Errorf("%w: manifest ends at %d, the first message behind it is %d", ErrCorrupt, m.End(), next)
 	}
+	old := l.view.Load()
 	here := make(map[Hash]*file)
-	for _, f := range l.view.Load().files {
+	for _, f := range old.files {
 		if f != nil {
 			here[f.meta.Hash] = f
 		}
@@ -161,9 +162,30 @@ func (l *Log) Restore(m Manifest, next uint64) error {
 	l.change(func(v *view) {
 		v.manifest, v.files, v.stretches = Manifest{Files: slices.Clone(m.Files)}, l.place(m, here), nil
 	})
+	l.forget(old, m)
 	l.mu.Unlock()
+	l.awake()
 	l.end.Store(next - 1)
 	return nil
+}
+
+// forget deals with the files that the old manifest named and the new one does
+// not. If the new one is the later one, edits have removed them; else they are
+// strays that edits will name again. Under l.mu.
+func (l *Log) forget(old *view, m Manifest) {
+	kept := make(map[Hash]bool, len(m.Files))
+	for _, f := range m.Files {
+		kept[f.Hash] = true
+	}
+	for _, f := range old.files {
+		switch {
+		case f == nil || kept[f.meta.Hash]:
+		case m.End() >= old.manifest.End():
+			l.garbage = append(l.garbage, f)
+		default:
+			l.stray[f.meta.Name()] = true
+		}
+	}
 }
 
 // Stretch is a part of the stream that is still in memory. Its bytes are

@@ -3,6 +3,7 @@ package segments
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -24,6 +25,7 @@ type fileScan struct {
 	end    uint64         // last seq of the window; before the first window: of what is passed
 	budget int            // bytes that a window loads, if its first blocks are not more
 	w      *window
+	pool   *sync.Pool // that w goes back to
 }
 
 // windowBytes is the budget of a window: a part of a processor's cache, for the
@@ -109,12 +111,14 @@ func (w *window) byArray(start, end uint32) error {
 // than sorting one wanted record by comparing (BenchmarkOrder).
 const denseShare = 16
 
-var windows = sync.Pool{New: func() any { return new(window) }}
+// windows are pools of windows for scans of up to 1, 2, 4 .. bytes, so that who wants
+// little does not keep the memory of one who wanted much.
+var windows [32]sync.Pool
 
 // newFileScan takes an acquired file and its wanted blocks, in the order of the
 // file, and starts at seq start (relative to the file's first).
 func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, start uint32, budget int) *fileScan {
-	c := &fileScan{file: f, handle: h, index: x, budget: budget, end: f.meta.First + uint64(start) - 1, w: windows.Get().(*window)}
+	c := &fileScan{file: f, handle: h, index: x, budget: budget, end: f.meta.First + uint64(start) - 1}
 	total := int64(0)
 	for _, b := range wanted {
 		if b.Last >= start {
@@ -125,16 +129,19 @@ func newFileScan(f *file, h disk.File, x *format.Index, wanted []format.Block, s
 	if total > int64(budget) { // else one window takes them all
 		slices.SortFunc(c.blocks, func(a, b format.Block) int { return cmp.Compare(a.First, b.First) })
 	}
-	c.w.reset()
+	c.pool = &windows[min(len(windows)-1, bits.Len64(uint64(total)))]
+	c.w, _ = c.pool.Get().(*window)
+	if c.w == nil {
+		c.w = new(window)
+	}
+	c.w.pieces, c.w.refs, c.w.next = c.w.pieces[:0], c.w.refs[:0], 0
 	return c
 }
-
-func (w *window) reset() { w.pieces, w.refs, w.next = w.pieces[:0], w.refs[:0], 0 }
 
 func (c *fileScan) close() {
 	// What only readers want is not worth an error: the file is immutable.
 	_ = c.file.release()
-	windows.Put(c.w)
+	c.pool.Put(c.w)
 	c.w = nil
 }
 
@@ -159,7 +166,10 @@ func (c *fileScan) load(sel *topic.Selection, start uint32) (int64, error) {
 		}
 	}
 	c.end = c.file.meta.First + uint64(end)
-	return int64(size), w.order(start, end)
+	if err := w.order(start, end); err != nil {
+		return int64(size), c.file.Damage(format.HeaderBytes, err)
+	}
+	return int64(size), nil
 }
 
 // choose takes the next blocks off the list: those that the window's first seq

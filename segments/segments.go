@@ -69,12 +69,12 @@ type Log struct {
 
 	// mu is held while a view is exchanged for another, never during I/O.
 	mu        sync.Mutex
-	changed   chan struct{}   // closed and replaced by notify
+	changed   chan struct{}   // closed and replaced by change
 	importing map[Hash]bool   // files that an Import is writing
 	garbage   []*file         // removed by edits, to be dropped by BuildOne
 	stray     map[string]bool // data files in the folder that no manifest has named yet
 
-	building chan struct{} // of capacity 1: full during a build, and so during I/O
+	building ioLock
 	wake     chan struct{} // of capacity 1: there may be work for Build
 }
 
@@ -94,7 +94,7 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{
 		o: o, window: windowBytes, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
-		stray: make(map[string]bool), building: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		stray: make(map[string]bool), building: newIOLock(), wake: make(chan struct{}, 1),
 	}
 	l.view.Store(&view{})
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
@@ -167,7 +167,7 @@ type Stats struct {
 	MissingBytes int64
 	Stray        int   // data files here that no manifest has named
 	Stretches    int   // in memory, the open one included
-	MemoryBytes  int64 // of records in memory; the open stretch's count once it is cut
+	MemoryBytes  int64 // that they take
 	Oldest, End  uint64
 	DurableEnd   uint64
 }

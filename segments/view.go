@@ -120,17 +120,18 @@ func (l *Log) quarantine(file string) error {
 	return errors.Join(err, l.o.FS.SyncDir(l.o.Dir))
 }
 
-// lose is called by a reader that found the file damaged or absent: it becomes
-// missing.
+// lose is called by a reader that found the file damaged or absent: it is put
+// aside and becomes missing, in this order, for once it is missing a sound copy may
+// come under its name.
 func (l *Log) lose(f *file, cause error) {
-	l.mu.Lock()
-	i := slices.Index(l.view.Load().files, f)
-	if i >= 0 {
-		l.change(func(v *view) { v.files[i] = nil })
+	if !f.lose() {
+		return // another reader was faster
 	}
-	l.mu.Unlock()
-	if i >= 0 { // else another reader was faster
-		l.o.Warn(errors.Join(cause, l.quarantine(f.Path)))
+	l.o.Warn(errors.Join(cause, l.quarantine(f.Path)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.view.Load().files, f); i >= 0 {
+		l.change(func(v *view) { v.files[i] = nil })
 	}
 }
 
