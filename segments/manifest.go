@@ -1,15 +1,15 @@
 package segments
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"sort"
 
-	"chorale/message"
 	"chorale/segments/format"
+	"chorale/topic"
 )
 
 // Hash is the SHA-256 of a whole file.
@@ -21,140 +21,104 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // Kind tells the kinds of data files apart. The values are part of the log.
 type Kind uint8
 
-// KindSegment is a contiguous stretch of the stream with all its topics.
-const KindSegment Kind = 1
+const (
+	// KindSegment is a contiguous stretch of the stream with all its topics.
+	KindSegment Kind = 1
+	// KindStore holds some of the topics of a range of the stream. The stores of one
+	// range are a layer: together they hold each of its messages exactly once.
+	KindStore Kind = 2
+)
 
 // FileMeta describes one immutable data file in the manifest.
 type FileMeta struct {
 	Kind        Kind
-	First, Last uint64 // seqs, inclusive
+	First, Last uint64 // seqs of the range, inclusive
 	FirstTime   int64  // of message First; ns
 	LastTime    int64
-	Messages    uint64
-	Bytes       int64 // of the file
+	Messages    uint64 // of a segment: all of the range; of a store: those of its topics
+	Bytes       int64  // of the file
 	Hash        Hash
 	// Sum is the checksum of the file's trailer, which vouches for all that is
 	// before it: a file can be told from another without reading it.
 	Sum uint32
+	// Topics is the number of topics of a store; 0 for a segment.
+	Topics uint32
+	// Ancestor is the deepest name that is each topic of a store or above it, "" for
+	// the root; "" for a segment. Which topics they are, the file says.
+	Ancestor string
 }
 
 // Name is the name of the file in its folder: it says the range of seqs and the
 // first bytes of the hash, and sorts by position.
 func (m FileMeta) Name() string {
-	return fmt.Sprintf("%020d-%020d-%x%s", m.First, m.Last, m.Hash[:8], segmentSuffix)
+	suffix := segmentSuffix
+	if m.Kind == KindStore {
+		suffix = ".store"
+	}
+	return fmt.Sprintf("%020d-%020d-%x%s", m.First, m.Last, m.Hash[:8], suffix)
 }
 
 // Edit changes the manifest: it removes files by hash and adds others. It is data
-// in the Raft log.
+// in the Raft log. Three shapes apply: it adds files behind the end; it removes
+// whole ranges from the start; or it replaces neighbouring whole ranges by files
+// of exactly the same seqs.
 type Edit struct {
+	// Plan is the id of the plan that the edit ends, 0 for none. The manifest does
+	// not look at it.
+	Plan   uint64
 	Remove []Hash
 	Add    []FileMeta
 }
 
-// An edit, and a whole manifest in a snapshot, as bytes (little-endian):
-//
-//	offset size
-//	0      4    sum      CRC-32C of everything behind it
-//	4      4    version  1
-//	8      4    removes
-//	12     4    adds
-//	16          hashes   32 each, of the files to remove
-//	            metas    85 each: kind 1, first 8, last 8, first time 8,
-//	                     last time 8, messages 8, bytes 8, hash 32, sum 4
-const (
-	editVersion   = 1
-	editHeadBytes = 16
-	metaBytes     = 85
-	// maxEditFiles bounds the files of an edit: 10 TiB in segments of 10 MiB.
-	maxEditFiles = 1 << 20
-)
-
-// Encode returns the versioned encoding of the edit.
-func (e Edit) Encode() []byte {
-	le := binary.LittleEndian
-	b := make([]byte, editHeadBytes, editHeadBytes+len(e.Remove)*len(Hash{})+len(e.Add)*metaBytes)
-	le.PutUint32(b[4:], editVersion)
-	le.PutUint32(b[8:], uint32(len(e.Remove)))
-	le.PutUint32(b[12:], uint32(len(e.Add)))
-	for _, h := range e.Remove {
-		b = append(b, h[:]...)
-	}
-	for _, m := range e.Add {
-		b = append(b, byte(m.Kind))
-		for _, v := range [...]uint64{m.First, m.Last, uint64(m.FirstTime), uint64(m.LastTime), m.Messages, uint64(m.Bytes)} {
-			b = le.AppendUint64(b, v)
-		}
-		b = append(b, m.Hash[:]...)
-		b = le.AppendUint32(b, m.Sum)
-	}
-	le.PutUint32(b, message.Sum(b[4:]))
-	return b
-}
-
-// DecodeEdit is the inverse of Encode. The error wraps ErrCorrupt or ErrNewer.
-func DecodeEdit(b []byte) (Edit, error) {
-	le := binary.LittleEndian
-	if len(b) < editHeadBytes {
-		return Edit{}, fmt.Errorf("%w: edit of %d bytes", ErrCorrupt, len(b))
-	}
-	if got, want := message.Sum(b[4:]), le.Uint32(b); got != want {
-		return Edit{}, fmt.Errorf("%w: edit checksum %08x, want %08x", ErrCorrupt, got, want)
-	}
-	if v := le.Uint32(b[4:]); v != editVersion {
-		return Edit{}, fmt.Errorf("%w: edit of version %d, this program knows %d", ErrNewer, v, editVersion)
-	}
-	removes, adds := int(le.Uint32(b[8:])), int(le.Uint32(b[12:]))
-	if removes > maxEditFiles || adds > maxEditFiles || len(b) != editHeadBytes+removes*len(Hash{})+adds*metaBytes {
-		return Edit{}, fmt.Errorf("%w: edit of %d bytes for %d removals and %d additions", ErrCorrupt, len(b), removes, adds)
-	}
-	var e Edit
-	b = b[editHeadBytes:]
-	for range removes {
-		e.Remove = append(e.Remove, Hash(b))
-		b = b[len(Hash{}):]
-	}
-	for range adds {
-		m, err := decodeMeta(b[:metaBytes])
-		if err != nil {
-			return Edit{}, err
-		}
-		e.Add = append(e.Add, m)
-		b = b[metaBytes:]
-	}
-	return e, nil
-}
-
-func decodeMeta(b []byte) (FileMeta, error) {
-	u := func(i int) uint64 { return binary.LittleEndian.Uint64(b[1+8*i:]) }
-	m := FileMeta{
-		Kind: Kind(b[0]), First: u(0), Last: u(1), FirstTime: int64(u(2)), LastTime: int64(u(3)),
-		Messages: u(4), Bytes: int64(u(5)), Hash: Hash(b[49:]), Sum: binary.LittleEndian.Uint32(b[81:]),
-	}
-	if err := m.check(); err != nil {
-		return m, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return m, nil
-}
-
 // check reports a description that no file can have.
 func (m FileMeta) check() error {
+	n := m.Last - m.First + 1
 	switch {
-	case m.Kind != KindSegment:
-		return fmt.Errorf("file of kind %d: %d is known", m.Kind, KindSegment)
-	case m.First == 0 || m.Last < m.First || m.Last-m.First >= format.MaxMessages:
+	case m.First == 0 || m.Last < m.First || n > format.MaxMessages:
 		return fmt.Errorf("file of seqs %d to %d", m.First, m.Last)
-	case m.Messages != m.Last-m.First+1:
-		return fmt.Errorf("segment of seqs %d to %d with %d messages", m.First, m.Last, m.Messages)
 	case m.LastTime < m.FirstTime:
 		return fmt.Errorf("file %d to %d ends at time %d, before its start %d", m.First, m.Last, m.LastTime, m.FirstTime)
 	case m.Bytes < format.HeaderBytes+format.TrailerBytes:
 		return fmt.Errorf("file %d to %d of %d bytes", m.First, m.Last, m.Bytes)
+	case m.Kind == KindSegment && (m.Messages != n || m.Topics != 0 || m.Ancestor != ""):
+		return fmt.Errorf("segment of seqs %d to %d with %d messages, %d topics below %q", m.First, m.Last, m.Messages, m.Topics, m.Ancestor)
+	case m.Kind == KindStore && (m.Messages > n || m.Topics == 0 || uint64(m.Topics) > m.Messages || len(m.Ancestor) > topic.MaxBytes):
+		return fmt.Errorf("store of seqs %d to %d with %d messages, %d topics below %q", m.First, m.Last, m.Messages, m.Topics, m.Ancestor)
+	case m.Kind != KindSegment && m.Kind != KindStore:
+		return fmt.Errorf("file of kind %d: %d and %d are known", m.Kind, KindSegment, KindStore)
 	}
 	return nil
 }
 
-// Manifest lists the live files, ascending by First. Immutable.
+// Manifest lists the live files, ascending by First; those of a layer by ancestor,
+// then by hash. Immutable.
 type Manifest struct{ Files []FileMeta }
+
+// Range is a part of the stream that one segment or one layer of stores covers.
+type Range struct {
+	First, Last uint64
+	Files       []FileMeta // a part of Manifest.Files
+}
+
+// Ranges lists the ranges of the manifest, oldest first: without hole or overlap.
+func (m Manifest) Ranges() []Range {
+	var out []Range
+	for i := 0; i < len(m.Files); {
+		n := m.layer(i)
+		out = append(out, Range{m.Files[i].First, m.Files[i].Last, m.Files[i : i+n : i+n]})
+		i += n
+	}
+	return out
+}
+
+// layer is the number of files of the range that begins at index i.
+func (m Manifest) layer(i int) int {
+	n := 1
+	for i+n < len(m.Files) && m.Files[i+n].First == m.Files[i].First {
+		n++
+	}
+	return n
+}
 
 // Encode returns the versioned encoding of the manifest: an edit that adds all.
 func (m Manifest) Encode() []byte { return Edit{Add: m.Files}.Encode() }
@@ -191,7 +155,8 @@ func (m Manifest) Oldest() uint64 {
 	return m.Files[0].First
 }
 
-// find returns the index of the file that holds seq, or len(m.Files).
+// find returns the index of the first file of the range that holds seq, or
+// len(m.Files).
 func (m Manifest) find(seq uint64) int {
 	i := sort.Search(len(m.Files), func(i int) bool { return m.Files[i].Last >= seq })
 	if i < len(m.Files) && m.Files[i].First > seq {
@@ -201,49 +166,100 @@ func (m Manifest) find(seq uint64) int {
 }
 
 // Apply returns the manifest after the edit, or why the edit is refused: it names
-// a file that is not there, leaves a hole or an overlap, or moves the end back.
-// Only the oldest files can go without others in their place. Pure.
+// a file that is not there, leaves a hole or an overlap, breaks a layer up, or moves
+// a border that it should keep. Only the oldest ranges can go without others in
+// their place. Pure.
 func (m Manifest) Apply(e Edit) (Manifest, error) {
+	next := Manifest{Files: make([]FileMeta, 0, len(m.Files)+len(e.Add))}
 	gone := make(map[Hash]bool, len(e.Remove))
 	for _, h := range e.Remove {
-		if !slices.ContainsFunc(m.Files, func(f FileMeta) bool { return f.Hash == h }) || gone[h] {
-			return m, fmt.Errorf("the edit removes file %s, which the manifest does not hold", h)
-		}
 		gone[h] = true
 	}
-	next := Manifest{Files: make([]FileMeta, 0, len(m.Files)+len(e.Add))}
 	for _, f := range m.Files {
-		if !gone[f.Hash] {
+		if gone[f.Hash] {
+			delete(gone, f.Hash)
+		} else {
 			next.Files = append(next.Files, f)
 		}
 	}
+	if kept := len(next.Files); len(gone) > 0 || kept != len(m.Files)-len(e.Remove) {
+		return m, fmt.Errorf("the edit removes %d files, of which the manifest does not hold %d", len(e.Remove), len(e.Remove)-len(m.Files)+kept)
+	}
 	next.Files = append(next.Files, e.Add...)
-	slices.SortFunc(next.Files, func(a, b FileMeta) int { return cmp.Compare(a.First, b.First) })
+	slices.SortFunc(next.Files, compareFiles)
 	if err := next.check(); err != nil {
 		return m, err
 	}
-	if next.End() < m.End() {
-		return m, fmt.Errorf("the edit moves the end of the files from %d to %d", m.End(), next.End())
-	}
-	if next.Oldest() < m.Oldest() || len(m.Files) == 0 && next.Oldest() != 1 {
-		return m, fmt.Errorf("the edit starts the files at %d, they start at %d", next.Oldest(), m.Oldest())
+	if err := m.keepsBorders(next); err != nil {
+		return m, err
 	}
 	return next, nil
 }
 
+func compareFiles(a, b FileMeta) int {
+	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Ancestor, b.Ancestor), bytes.Compare(a.Hash[:], b.Hash[:]))
+}
+
+// keepsBorders reports an end that moves back, an oldest seq that moves back or into
+// a range, and a newest range that is replaced by a longer one.
+func (m Manifest) keepsBorders(next Manifest) error {
+	switch {
+	case next.End() < m.End():
+		return fmt.Errorf("the edit moves the end of the files from %d to %d", m.End(), next.End())
+	case len(m.Files) == 0 && next.Oldest() == 1:
+		return nil
+	case next.Oldest() < m.Oldest() || len(m.Files) == 0:
+		return fmt.Errorf("the edit starts the files at %d, they start at %d", next.Oldest(), m.Oldest())
+	}
+	if next.Oldest() == m.End()+1 {
+		return nil // all others went
+	}
+	if i := m.find(next.Oldest()); i == len(m.Files) || m.Files[i].First != next.Oldest() {
+		return fmt.Errorf("the edit starts the files at %d, which is not the start of a range", next.Oldest())
+	}
+	if f := next.Files[next.find(m.End())]; f.Last != m.End() {
+		return fmt.Errorf("the edit has a range %d to %d over the end of the files, %d", f.First, f.Last, m.End())
+	}
+	return nil
+}
+
+// check reports files that do not stand in a row, and a layer that is not whole.
 func (m Manifest) check() error {
-	for i, f := range m.Files {
+	for i := 0; i < len(m.Files); {
+		n := m.layer(i)
+		if err := checkRange(m.Files[i : i+n]); err != nil {
+			return err
+		}
+		f := m.Files[i]
+		if i > 0 {
+			if before := m.Files[i-1]; f.First != before.Last+1 {
+				return fmt.Errorf("file %d to %d does not follow on file %d to %d", f.First, f.Last, before.First, before.Last)
+			} else if f.FirstTime < before.LastTime {
+				return fmt.Errorf("file %d to %d starts at time %d, before the end of the file before it, %d", f.First, f.Last, f.FirstTime, before.LastTime)
+			}
+		}
+		i += n
+	}
+	return nil
+}
+
+// checkRange checks the files of one range.
+func checkRange(files []FileMeta) error {
+	first, messages := files[0], uint64(0)
+	for i, f := range files {
 		if err := f.check(); err != nil {
 			return err
 		}
-		if i == 0 {
-			continue
+		if i > 0 && (f.Kind != KindStore || first.Kind != KindStore || f.Last != first.Last) {
+			return fmt.Errorf("file %d to %d does not follow on file %d to %d", f.First, f.Last, first.First, first.Last)
 		}
-		if before := m.Files[i-1]; f.First != before.Last+1 {
-			return fmt.Errorf("file %d to %d does not follow on file %d to %d", f.First, f.Last, before.First, before.Last)
-		} else if f.FirstTime < before.LastTime {
-			return fmt.Errorf("file %d to %d starts at time %d, before the end of the file before it, %d", f.First, f.Last, f.FirstTime, before.LastTime)
+		if f.FirstTime != first.FirstTime || f.LastTime != first.LastTime || i > 0 && compareFiles(files[i-1], f) >= 0 {
+			return fmt.Errorf("store %s is none of the layer %d to %d, times %d to %d", f.Hash, first.First, first.Last, first.FirstTime, first.LastTime)
 		}
+		messages += f.Messages
+	}
+	if n := first.Last - first.First + 1; messages != n {
+		return fmt.Errorf("the files of the range %d to %d hold %d messages, want %d", first.First, first.Last, messages, n)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func resum(b []byte) []byte {
 
 func TestNewerEdit(t *testing.T) {
 	b := Edit{}.Encode()
-	b[4]++
+	b[4] = editVersion + 1
 	if _, err := DecodeEdit(resum(b)); !errors.Is(err, ErrNewer) || errors.Is(err, ErrCorrupt) {
 		t.Fatalf("an edit of a newer version: %v", err)
 	}
