@@ -12,6 +12,7 @@ import (
 	"chorale/disk"
 	"chorale/segments/arena"
 	"chorale/segments/format"
+	"chorale/segments/manifest"
 )
 
 // Build turns cut stretches into files, and removes files that edits have removed,
@@ -106,7 +107,7 @@ func (l *Log) build(s *stretch) (*file, error) {
 			return f, nil
 		}
 	}
-	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.First(), s.Last(), segmentSuffix, disk.TempSuffix))
+	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.First(), s.Last(), manifest.SegmentSuffix, disk.TempSuffix))
 	var sum format.Summary
 	err := writeSynced(l.o.FS, temp, func(w io.Writer) (err error) {
 		sum, err = p.Write(w)

@@ -141,7 +141,7 @@ func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size != meta.Bytes || f.Trailer.Sum != meta.Sum || f.Header != meta.header() {
+	if size != meta.Bytes || f.Trailer.Sum != meta.Sum || f.Header != meta.Header() {
 		return nil, f.Damage(0, fmt.Errorf("another file under this name: seqs %d to %d, %d bytes, trailer sum %08x; want %d to %d, %d, %08x",
 			f.Header.First, f.Header.Last, size, f.Trailer.Sum, meta.First, meta.Last, meta.Bytes, meta.Sum))
 	}
@@ -149,9 +149,4 @@ func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
 		return nil, err
 	}
 	return newFile(f, fsys, meta), nil
-}
-
-// header is what the file's header must say.
-func (m FileMeta) header() format.Header {
-	return format.Header{First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime}
 }

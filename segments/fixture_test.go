@@ -170,3 +170,11 @@ func picker(r *rand.Rand, payload int) func() (string, int) {
 		return name, r.IntN(payload + 1)
 	}
 }
+
+// meta describes a segment that is nowhere.
+func meta(first, last uint64) FileMeta {
+	return FileMeta{
+		Kind: KindSegment, First: first, Last: last, FirstTime: int64(first), LastTime: int64(last),
+		Messages: last - first + 1, Bytes: 1000, Hash: Hash{byte(first), byte(last)}, Sum: uint32(last),
+	}
+}

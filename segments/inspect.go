@@ -12,6 +12,7 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/format"
+	"chorale/segments/manifest"
 )
 
 // InspectOptions say how Inspect prints.
@@ -51,7 +52,7 @@ func checkName(r *format.Report) {
 	if r.Err() != nil || !dataName.MatchString(base) {
 		return
 	}
-	if want := fmt.Sprintf("%020d-%020d-%s%s", r.First, r.Last, r.Hash[:16], segmentSuffix); base != want {
+	if want := fmt.Sprintf("%020d-%020d-%s%s", r.First, r.Last, r.Hash[:16], manifest.SegmentSuffix); base != want {
 		r.Add(fmt.Errorf("%s: %w: the contents are those of %s", r.Path, ErrCorrupt, want))
 	}
 }

@@ -139,7 +139,7 @@ func (l *Log) place(m Manifest, here map[Hash]*file) []*file {
 // cutting (Cut) where they were closed. Files that no manifest has named are left
 // alone.
 func (l *Log) Restore(m Manifest, next uint64) error {
-	if err := m.check(); err != nil {
+	if err := m.Check(); err != nil {
 		return fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
 	}
 	if next == 0 || next > m.End()+1 {

@@ -15,6 +15,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/manifest"
 )
 
 func TestReadAcrossFilesAndMemory(t *testing.T) {
@@ -61,7 +62,7 @@ func TestReplicasBuildTheSameBytes(t *testing.T) {
 			folders[i] += m.Name() + "\n" + string(readFile(t, s.log, m.Hash))
 		}
 	}
-	if folders[0] != folders[1] || strings.Count(folders[0], segmentSuffix) < 10 {
+	if folders[0] != folders[1] || strings.Count(folders[0], manifest.SegmentSuffix) < 10 {
 		t.Fatal("the folders differ")
 	}
 }

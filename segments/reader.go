@@ -99,7 +99,7 @@ func (r *Reader) step(out *output) (int64, error) {
 	if s, last := v.stretch(next, end); s != nil {
 		return r.stepMemory(out, s, last), nil
 	}
-	i := v.manifest.find(next)
+	i := v.manifest.Find(next)
 	if i == len(v.files) {
 		return 0, nil // End is ahead of the view: a Restore is under way
 	}

@@ -19,8 +19,32 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/format"
+	"chorale/segments/manifest"
 	"chorale/topic"
 )
+
+// The words of the manifest; see there.
+type (
+	Hash     = manifest.Hash
+	Kind     = manifest.Kind
+	FileMeta = manifest.FileMeta
+	Edit     = manifest.Edit
+	Manifest = manifest.Manifest
+	Range    = manifest.Range
+)
+
+// The kinds of files; see manifest.
+const (
+	KindSegment = manifest.KindSegment
+	KindStore   = manifest.KindStore
+)
+
+// DecodeEdit is the inverse of Edit.Encode. The error wraps ErrCorrupt or ErrNewer.
+func DecodeEdit(b []byte) (Edit, error) { return manifest.DecodeEdit(b) }
+
+// DecodeManifest is the inverse of Manifest.Encode. The error wraps ErrCorrupt or
+// ErrNewer.
+func DecodeManifest(b []byte) (Manifest, error) { return manifest.DecodeManifest(b) }
 
 var (
 	// ErrExpired is returned for a position before the oldest kept message.
@@ -79,7 +103,6 @@ type Log struct {
 }
 
 const (
-	segmentSuffix = ".seg"
 	damagedSuffix = ".damaged"
 	allowedNames  = "FIRST-LAST-HASH.seg, the same with .damaged, and unfinished *.tmp files are allowed"
 )

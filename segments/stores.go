@@ -43,7 +43,9 @@ func (b *StoreBuilder) Add(r message.Record) error { panic("contract") }
 // again: a file that is here already is hashed, not written. progress, if not nil,
 // is told the bytes of each finished file; its error ends the work, as that of the
 // disk does, and only Abort may follow.
-func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, error) { panic("contract") }
+func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, error) {
+	panic("contract")
+}
 
 // Abort gives up what is not finished. After Finish it does nothing, so it can be
 // deferred. What it cannot remove Open will.

@@ -67,7 +67,7 @@ func (v *view) settle() (deviating []*file) {
 		if !s.closed || s.Last() > v.manifest.End() {
 			break
 		}
-		if i := v.manifest.find(s.First()); i < len(v.files) {
+		if i := v.manifest.Find(s.First()); i < len(v.files) {
 			switch {
 			case s.built != nil && s.built.meta == v.manifest.Files[i]:
 				v.files[i] = s.built

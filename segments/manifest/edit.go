@@ -1,10 +1,11 @@
-package segments
+package manifest
 
 import (
 	"encoding/binary"
 	"fmt"
 
 	"chorale/message"
+	"chorale/segments/format"
 )
 
 // An edit, and a whole manifest in a snapshot, as bytes (little-endian):
@@ -76,25 +77,25 @@ func (e Edit) Encode() []byte {
 	return b
 }
 
-// DecodeEdit is the inverse of Encode. The error wraps ErrCorrupt or ErrNewer.
+// DecodeEdit is the inverse of Encode. The error wraps format.ErrCorrupt or format.ErrNewer.
 func DecodeEdit(b []byte) (Edit, error) {
 	le := binary.LittleEndian
 	if len(b) < editHeadBytes {
-		return Edit{}, fmt.Errorf("%w: edit of %d bytes", ErrCorrupt, len(b))
+		return Edit{}, fmt.Errorf("%w: edit of %d bytes", format.ErrCorrupt, len(b))
 	}
 	if got, want := message.Sum(b[4:]), le.Uint32(b); got != want {
-		return Edit{}, fmt.Errorf("%w: edit checksum %08x, want %08x", ErrCorrupt, got, want)
+		return Edit{}, fmt.Errorf("%w: edit checksum %08x, want %08x", format.ErrCorrupt, got, want)
 	}
 	d := editDecoder{b: b, version: le.Uint32(b[4:])}
 	if d.version > editVersion {
-		return Edit{}, fmt.Errorf("%w: edit of version %d, this program knows %d", ErrNewer, d.version, editVersion)
+		return Edit{}, fmt.Errorf("%w: edit of version %d, this program knows %d", format.ErrNewer, d.version, editVersion)
 	}
 	e, err := d.edit()
 	if err == nil && e.version() != d.version {
 		err = fmt.Errorf("it is written in version %d, its lowest is %d", d.version, e.version())
 	}
 	if err != nil {
-		return Edit{}, fmt.Errorf("%w: edit of %d bytes: %w", ErrCorrupt, len(b), err)
+		return Edit{}, fmt.Errorf("%w: edit of %d bytes: %w", format.ErrCorrupt, len(b), err)
 	}
 	return e, nil
 }

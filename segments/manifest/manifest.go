@@ -1,4 +1,6 @@
-package segments
+// Package manifest is the list of live data files: which ranges of the stream they
+// cover, how an edit changes it, and both as bytes. Pure.
+package manifest
 
 import (
 	"bytes"
@@ -48,12 +50,18 @@ type FileMeta struct {
 	Ancestor string
 }
 
+// The ends of the names of files.
+const (
+	SegmentSuffix = ".seg"
+	StoreSuffix   = ".store"
+)
+
 // Name is the name of the file in its folder: it says the range of seqs and the
 // first bytes of the hash, and sorts by position.
 func (m FileMeta) Name() string {
-	suffix := segmentSuffix
+	suffix := SegmentSuffix
 	if m.Kind == KindStore {
-		suffix = ".store"
+		suffix = StoreSuffix
 	}
 	return fmt.Sprintf("%020d-%020d-%x%s", m.First, m.Last, m.Hash[:8], suffix)
 }
@@ -68,6 +76,11 @@ type Edit struct {
 	Plan   uint64
 	Remove []Hash
 	Add    []FileMeta
+}
+
+// Header is what the file's header must say.
+func (m FileMeta) Header() format.Header {
+	return format.Header{First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime}
 }
 
 // check reports a description that no file can have.
@@ -104,15 +117,15 @@ type Range struct {
 func (m Manifest) Ranges() []Range {
 	var out []Range
 	for i := 0; i < len(m.Files); {
-		n := m.layer(i)
+		n := m.Layer(i)
 		out = append(out, Range{m.Files[i].First, m.Files[i].Last, m.Files[i : i+n : i+n]})
 		i += n
 	}
 	return out
 }
 
-// layer is the number of files of the range that begins at index i.
-func (m Manifest) layer(i int) int {
+// Layer is the number of files of the range that begins at index i.
+func (m Manifest) Layer(i int) int {
 	n := 1
 	for i+n < len(m.Files) && m.Files[i+n].First == m.Files[i].First {
 		n++
@@ -123,7 +136,7 @@ func (m Manifest) layer(i int) int {
 // Encode returns the versioned encoding of the manifest: an edit that adds all.
 func (m Manifest) Encode() []byte { return Edit{Add: m.Files}.Encode() }
 
-// DecodeManifest is the inverse of Encode. The error wraps ErrCorrupt or ErrNewer.
+// DecodeManifest is the inverse of Encode. The error wraps format.ErrCorrupt or format.ErrNewer.
 func DecodeManifest(b []byte) (Manifest, error) {
 	e, err := DecodeEdit(b)
 	if err != nil {
@@ -131,10 +144,10 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	}
 	m := Manifest{Files: e.Add}
 	if len(e.Remove) > 0 {
-		return Manifest{}, fmt.Errorf("%w: manifest with removals", ErrCorrupt)
+		return Manifest{}, fmt.Errorf("%w: manifest with removals", format.ErrCorrupt)
 	}
-	if err := m.check(); err != nil {
-		return Manifest{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err := m.Check(); err != nil {
+		return Manifest{}, fmt.Errorf("%w: %w", format.ErrCorrupt, err)
 	}
 	return m, nil
 }
@@ -155,9 +168,9 @@ func (m Manifest) Oldest() uint64 {
 	return m.Files[0].First
 }
 
-// find returns the index of the first file of the range that holds seq, or
+// Find returns the index of the first file of the range that holds seq, or
 // len(m.Files).
-func (m Manifest) find(seq uint64) int {
+func (m Manifest) Find(seq uint64) int {
 	i := sort.Search(len(m.Files), func(i int) bool { return m.Files[i].Last >= seq })
 	if i < len(m.Files) && m.Files[i].First > seq {
 		return len(m.Files)
@@ -187,7 +200,7 @@ func (m Manifest) Apply(e Edit) (Manifest, error) {
 	}
 	next.Files = append(next.Files, e.Add...)
 	slices.SortFunc(next.Files, compareFiles)
-	if err := next.check(); err != nil {
+	if err := next.Check(); err != nil {
 		return m, err
 	}
 	if err := m.keepsBorders(next); err != nil {
@@ -214,19 +227,19 @@ func (m Manifest) keepsBorders(next Manifest) error {
 	if next.Oldest() == m.End()+1 {
 		return nil // all others went
 	}
-	if i := m.find(next.Oldest()); i == len(m.Files) || m.Files[i].First != next.Oldest() {
+	if i := m.Find(next.Oldest()); i == len(m.Files) || m.Files[i].First != next.Oldest() {
 		return fmt.Errorf("the edit starts the files at %d, which is not the start of a range", next.Oldest())
 	}
-	if f := next.Files[next.find(m.End())]; f.Last != m.End() {
+	if f := next.Files[next.Find(m.End())]; f.Last != m.End() {
 		return fmt.Errorf("the edit has a range %d to %d over the end of the files, %d", f.First, f.Last, m.End())
 	}
 	return nil
 }
 
-// check reports files that do not stand in a row, and a layer that is not whole.
-func (m Manifest) check() error {
+// Check reports files that do not stand in a row, and a layer that is not whole.
+func (m Manifest) Check() error {
 	for i := 0; i < len(m.Files); {
-		n := m.layer(i)
+		n := m.Layer(i)
 		if err := checkRange(m.Files[i : i+n]); err != nil {
 			return err
 		}

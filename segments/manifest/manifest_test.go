@@ -1,4 +1,4 @@
-package segments
+package manifest
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"chorale/message"
+	"chorale/segments/format"
 
 	"pgregory.net/rapid"
 )
@@ -98,7 +99,7 @@ func TestEditEncoding(t *testing.T) {
 			t.Fatalf("%v, want %v", got, e)
 		}
 		b[rapid.IntRange(0, len(b)-1).Draw(rt, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
-		if _, err := DecodeEdit(b); !errors.Is(err, ErrCorrupt) {
+		if _, err := DecodeEdit(b); !errors.Is(err, format.ErrCorrupt) {
 			t.Fatalf("a flipped bit: %v", err)
 		}
 	})
@@ -133,7 +134,14 @@ func resum(b []byte) []byte {
 func TestNewerEdit(t *testing.T) {
 	b := Edit{}.Encode()
 	b[4] = editVersion + 1
-	if _, err := DecodeEdit(resum(b)); !errors.Is(err, ErrNewer) || errors.Is(err, ErrCorrupt) {
+	if _, err := DecodeEdit(resum(b)); !errors.Is(err, format.ErrNewer) || errors.Is(err, format.ErrCorrupt) {
 		t.Fatalf("an edit of a newer version: %v", err)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
