@@ -58,9 +58,12 @@ const (
 
 // Gossip is a running gossip. Safe for concurrent use.
 type Gossip struct {
-	config Config
-	list   *memberlist.Memberlist
+	config  Config
+	list    *memberlist.Memberlist
+	address string
 
+	// mu is taken by what memberlist calls, under memberlist's own locks: so nothing
+	// of memberlist may be called while it is held.
 	mu      sync.Mutex
 	meta    Meta
 	members map[string]Member // without this node
@@ -96,6 +99,7 @@ func Start(c Config) (*Gossip, error) {
 	if g.list, err = memberlist.Create(m); err != nil {
 		return nil, fmt.Errorf("gossip: %w", err)
 	}
+	g.address = g.list.LocalNode().Address()
 	return g, nil
 }
 
@@ -119,7 +123,7 @@ func resolve(hostPort string) (ip string, port int, err error) {
 }
 
 // Address is the gossip address that others are told.
-func (g *Gossip) Address() string { return g.list.LocalNode().Address() }
+func (g *Gossip) Address() string { return g.address }
 
 // Run asks the seeds until ctx ends, then says goodbye and returns nil.
 func (g *Gossip) Run(ctx context.Context) error {
@@ -214,7 +218,7 @@ func (g *Gossip) Member(id string) (Member, bool) {
 func (g *Gossip) Self() Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Member{ID: g.config.ID, State: "alive", Gossip: g.list.LocalNode().Address(), Meta: g.meta}
+	return Member{ID: g.config.ID, State: "alive", Gossip: g.address, Meta: g.meta}
 }
 
 // Members are the other nodes, by id, with what was last known of them.

@@ -1,13 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/oklog/run"
 )
@@ -45,25 +46,36 @@ func RunDev(ctx context.Context, d Dev) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var (
-		g     run.Group
-		mu    sync.Mutex
-		ready = make([]Addresses, d.Nodes)
-		left  = d.Nodes
-	)
-	for i, c := range configs {
+	var g run.Group
+	ready := make(chan Addresses, d.Nodes)
+	for _, c := range configs {
 		g.Add(func() error {
-			return runNode(ctx, c, func(a Addresses) {
-				mu.Lock()
-				defer mu.Unlock()
-				ready[i] = a
-				if left--; left == 0 && d.Ready != nil {
-					d.Ready(ready)
-				}
-			})
+			return runNode(ctx, c, func(a Addresses) { ready <- a })
 		}, func(error) { cancel() })
 	}
+	g.Add(func() error {
+		d.announce(ctx, ready)
+		<-ctx.Done()
+		return nil
+	}, func(error) { cancel() })
 	return g.Run()
+}
+
+// announce calls Ready when all nodes serve.
+func (d Dev) announce(ctx context.Context, ready <-chan Addresses) {
+	var all []Addresses
+	for range d.Nodes {
+		select {
+		case a := <-ready:
+			all = append(all, a)
+		case <-ctx.Done():
+			return
+		}
+	}
+	slices.SortFunc(all, func(a, b Addresses) int { return cmp.Compare(a.ID, b.ID) })
+	if d.Ready != nil {
+		d.Ready(all)
+	}
 }
 
 func (d Dev) configs() ([]Config, error) {

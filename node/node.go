@@ -283,14 +283,15 @@ func (p *process) run(ctx context.Context) error {
 		}
 		return nil
 	}, func(error) { endFront() })
+	var failed error // of the engine; the group would name who ends first because of it
 	g.Add(func() error {
 		defer endBack()
 		defer p.closeServers()
-		if err := p.form(front); err != nil {
-			return err
+		if failed = p.form(front); failed == nil {
+			p.formation.Store("")
+			failed = p.engine.Run(front)
 		}
-		p.formation.Store("")
-		return p.engine.Run(front)
+		return failed
 	}, func(error) { endFront() })
 	g.Add(func() error { return p.server.GRPC().Serve(p.apiListener) }, func(error) { endFront() })
 	g.Add(func() error { return p.http.Serve(p.httpListener) }, func(error) { endFront() })
@@ -298,12 +299,15 @@ func (p *process) run(ctx context.Context) error {
 		g.Add(func() error { return actor(back) }, func(error) { endFront() })
 	}
 	err := g.Run()
-	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
-		p.log.Info("ended")
-		return nil
+	if failed != nil && !errors.Is(failed, context.Canceled) {
+		err = failed
 	}
-	p.log.Error("ended", "error", err)
-	return err
+	if err != nil {
+		p.log.Error("ended", "error", err)
+		return err
+	}
+	p.log.Info("ended")
+	return nil
 }
 
 // closeServers lets clients finish what they are owed, for a moment.
