@@ -57,7 +57,8 @@ func (r *Recorder) Fault(time int64, text string) {
 	r.h.Faults = append(r.h.Faults, Fault{At: r.tick(), Time: time, Text: text})
 }
 
-// History is what was recorded. Nothing may be recorded after it.
+// History is what was recorded. It is not a copy: whoever reads it records nothing
+// meanwhile.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,157 @@
+package procs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"chorale/client"
+	"chorale/internal/procs"
+	"chorale/jepsen/history"
+	"chorale/message"
+)
+
+// publisher publishes as one producer through all rounds.
+type publisher struct {
+	id       int
+	rec      *history.Recorder
+	nodes    string // that its client knows
+	p        *client.Publisher
+	client   *client.Client
+	rng      *rand.Rand
+	produced uint64
+	answered sync.WaitGroup
+}
+
+func newPublisher(rec *history.Recorder, id int, nodes ...*procs.Node) (*publisher, error) {
+	c, err := procs.Dial(nodes...)
+	if err != nil {
+		return nil, err
+	}
+	var producer client.ProducerID
+	binary.BigEndian.PutUint64(producer[:], uint64(id))
+	p, err := c.Publisher(client.PublisherOptions{Producer: producer, FirstNumber: 1, MaxMessages: 500, GiveUpAfter: 10 * time.Minute})
+	if err != nil {
+		return nil, err
+	}
+	out := &publisher{id: id, rec: rec, p: p, client: c, rng: rand.New(rand.NewPCG(uint64(id), 1))}
+	for _, n := range nodes {
+		out.nodes += n.Name
+	}
+	return out, nil
+}
+
+// run publishes for a while, as fast as answers come but no more than a few hundred
+// messages a second.
+func (p *publisher) run(ctx context.Context) {
+	pace := time.NewTicker(3 * time.Millisecond)
+	defer pace.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+			if err := p.publish(ctx, p.draw()); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p *publisher) draw() client.Message {
+	m := client.Message{
+		Topic:   fmt.Sprintf("app/p%d/t%d", p.id, p.rng.IntN(20)),
+		Payload: fmt.Appendf(nil, "%d#%d %x", p.id, p.produced+1, make([]byte, p.rng.IntN(100))),
+	}
+	switch p.rng.IntN(4) {
+	case 0:
+		m.Topic = "shared/by/all"
+	case 1:
+		m.Headers = []client.Header{{Key: "n", Value: fmt.Append(nil, p.produced)}}
+	}
+	return m
+}
+
+// publish sends one message and notes it and, when it comes, the answer.
+func (p *publisher) publish(ctx context.Context, m client.Message) error {
+	p.produced++
+	body := bodyOf(m.Headers, m.Payload)
+	unit := p.rec.Unit(history.Unit{Client: p.id, Number: p.produced, Messages: []history.Draft{{Topic: m.Topic, Body: body}}})
+	attempt := p.rec.Invoke(unit, p.nodes)
+	p.answered.Add(1)
+	err := p.p.PublishFunc(ctx, m, func(a client.Ack, err error) {
+		defer p.answered.Done()
+		p.rec.Answer(attempt, answer(a, err))
+	})
+	if err != nil { // it was not taken, and done will not be called
+		p.rec.Answer(attempt, history.Attempt{Result: history.Failed, Error: err.Error()})
+		p.answered.Done()
+		p.produced--
+	}
+	return err
+}
+
+func answer(a client.Ack, err error) history.Attempt {
+	switch {
+	case errors.Is(err, client.ErrUnpublished), errors.Is(err, client.ErrInvalid):
+		return history.Attempt{Result: history.Failed, Error: err.Error()}
+	case err != nil:
+		return history.Attempt{Result: history.Unknown, Error: err.Error()}
+	case a.Forgotten:
+		return history.Attempt{Result: history.Forgotten}
+	case a.Duplicate:
+		return history.Attempt{Result: history.Duplicate, Seq: a.Seq}
+	}
+	return history.Attempt{Result: history.Stored, Seq: a.Seq}
+}
+
+// close waits until everything is answered.
+func (p *publisher) close(ctx context.Context) error {
+	err := p.p.Close(ctx)
+	p.answered.Wait()
+	return errors.Join(err, p.client.Close())
+}
+
+// bodyOf is headers and payload as every node keeps them.
+func bodyOf(headers []client.Header, payload []byte) []byte {
+	return message.NewRecord(message.Draft{Headers: headers, Payload: payload}, 0, 1, 0, 0).Body()
+}
+
+// read reads from the beginning to the end that the first node knows, or until ctx
+// ends, and notes the session.
+func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool, filters []string, nodes ...*procs.Node) error {
+	c, err := procs.Dial(nodes...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := c.Subscribe(ctx, client.SubscribeOptions{Filters: filters, From: client.First(), UntilTip: untilTip})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r := history.Read{Reader: reader, Filters: filters}
+	for _, n := range nodes {
+		r.Node += n.Name
+	}
+	defer func() { rec.Read(r) }()
+	for {
+		d, err := s.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
+			r.To = max(r.To, s.Position().Seq)
+			return nil
+		case err != nil:
+			return fmt.Errorf("reader %d: %w", reader, err)
+		}
+		r.Messages = append(r.Messages, history.Message{
+			Seq: d.Seq, Prev: d.Prev, Time: d.Time.UnixNano(), Topic: d.Topic, Body: bodyOf(d.Headers, d.Payload),
+		})
+		r.To = d.Seq
+	}
+}
