@@ -26,8 +26,8 @@ var (
 // BeyondEndError is the answer to a start position behind the end of the stream.
 type BeyondEndError struct {
 	After, End uint64
-	// Final is true if this node led when it looked, so that End is the stream's.
-	// Otherwise End is how far this node has come, and the leader knows more.
+	// Final is true if this node led, and a majority agreed, when it looked: End is
+	// the stream's. Otherwise End is how far this node has come.
 	Final bool
 }
 

@@ -90,16 +90,21 @@ func (e *Engine) arrived(ctx context.Context, seq uint64) error {
 	if seq <= e.End() {
 		return nil
 	}
-	if _, leads := e.leading.now(); !leads {
-		ctx, cancel := context.WithTimeout(ctx, arrivalWait)
-		defer cancel()
-		if e.tip.Wait(ctx, seq-1) == nil {
+	ctx, cancel := context.WithTimeout(ctx, arrivalWait)
+	defer cancel()
+	if _, leads := e.leading.now(); leads {
+		// Who led a moment ago may have been deposed without knowing, and a follower
+		// may have applied what this node has only committed. A barrier settles both.
+		_, err := e.command(ctx, nil)
+		if seq <= e.End() {
 			return nil
 		}
+		return &BeyondEndError{After: seq, End: e.End(), Final: err == nil}
 	}
-	// Leadership first: were it gained between the two, End would be complete.
-	_, leads := e.leading.now()
-	return &BeyondEndError{After: seq, End: e.End(), Final: leads}
+	if e.tip.Wait(ctx, seq-1) == nil {
+		return nil
+	}
+	return &BeyondEndError{After: seq, End: e.End()}
 }
 
 // Wait returns nil when Next would not block, or the context's error. A subscriber

@@ -51,6 +51,13 @@ func TestSubscribeRefused(t *testing.T) {
 				t.Errorf("%s answered after %v, want %v", at.node.id, d, at.took)
 			}
 		}
+		// A leader that the others may have replaced cannot tell the stream's end.
+		leader.isolate()
+		_, err := leader.subscribe(SubscribeRequest{Filters: all, After: 4})
+		var beyond *BeyondEndError
+		if !errors.As(err, &beyond) || beyond.Final {
+			t.Errorf("cut off, beyond the end: %v", err)
+		}
 	})
 }
 
