@@ -2,6 +2,7 @@ package compactor
 
 import (
 	"fmt"
+	"math"
 
 	"chorale/segments"
 )
@@ -14,9 +15,22 @@ const TopLevel = 3
 // Range is one row of the manifest: a segment, or the stores of one layer.
 type Range struct {
 	// Level is how often the messages were rewritten: 0 is a segment.
-	Level int
-	Bytes int64 // of its files
-	Files []segments.Hash
+	Level    int
+	Messages uint64
+	Bytes    int64 // of its files
+	Files    []segments.Hash
+}
+
+// maxMessages is what a file can hold.
+const maxMessages = math.MaxUint32
+
+// tier is the level for which the range counts. Where FanOut ranges of its size
+// would not fit a file, it stays as it is, like those of the top.
+func (r Range) tier(fanOut int) int {
+	if r.Messages > maxMessages/uint64(fanOut) {
+		return TopLevel
+	}
+	return r.Level
 }
 
 // Settings of the compaction. They may change at any time: they decide about the
@@ -26,7 +40,7 @@ type Settings struct {
 	// least 2.
 	FanOut int
 	// StoreBytes of a range are worth a store, and MaxStores is the most of them
-	// that a range gets. Both above 0.
+	// that a range gets. Both above 0; at most 65,536 stores.
 	StoreBytes int64
 	MaxStores  int
 	// MaxFiles is the budget of live files. A plan gets at most 1/FanOut of what the
@@ -40,13 +54,18 @@ func DefaultSettings() Settings {
 	return Settings{FanOut: 8, StoreBytes: 4 << 20, MaxStores: 128, MaxFiles: 16 << 10}
 }
 
+// maxStores is what the log takes.
+const maxStores = 1 << 16
+
 // Validate reports a setting that is out of bounds.
 func (s Settings) Validate() error {
 	switch {
 	case s.FanOut < 2:
 		return fmt.Errorf("fan-out of %d: at least 2 is needed", s.FanOut)
-	case s.StoreBytes <= 0 || s.MaxStores <= 0 || s.MaxFiles <= 0:
-		return fmt.Errorf("stores of %d bytes, at most %d a range, %d files: at least 1 of each is needed", s.StoreBytes, s.MaxStores, s.MaxFiles)
+	case s.StoreBytes <= 0 || s.MaxFiles <= 0:
+		return fmt.Errorf("stores of %d bytes, %d files: at least 1 of each is needed", s.StoreBytes, s.MaxFiles)
+	case s.MaxStores <= 0 || s.MaxStores > maxStores:
+		return fmt.Errorf("%d stores a range: 1 to %d are possible", s.MaxStores, maxStores)
 	}
 	return nil
 }
@@ -69,11 +88,11 @@ func Choose(ranges []Range, s Settings) (Plan, bool) {
 	var due []Range
 	longest := s.FanOut - 1
 	for end := len(ranges); end > 0; {
-		start := end - 1
-		for start > 0 && ranges[start-1].Level == ranges[start].Level {
+		start, tier := end-1, ranges[end-1].tier(s.FanOut)
+		for start > 0 && ranges[start-1].tier(s.FanOut) == tier {
 			start--
 		}
-		if n := end - start; n > longest && ranges[start].Level < TopLevel {
+		if n := end - start; n > longest && tier < TopLevel {
 			longest, due = n, ranges[start:start+s.FanOut]
 		}
 		end = start

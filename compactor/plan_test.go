@@ -19,7 +19,7 @@ import (
 //
 //	choose fan-out=N [store-bytes=N max-stores=N max-files=N]
 //	    what is due for the ranges of the input, oldest first: their levels, or
-//	    level:bytes, or level:bytes:files
+//	    level:bytes, level:bytes:files, level:bytes:files:messages
 //	month rate=N speed=N ratio=N
 //	    a month of ingest at a rate and compaction at a speed in MiB/s, in a table
 func TestPlans(t *testing.T) {
@@ -57,7 +57,7 @@ func chosen(t *testing.T, input string, s Settings) string {
 
 func parseRanges(t *testing.T, input string) (ranges []Range) {
 	for i, word := range strings.Fields(input) {
-		numbers := []int64{0, 64 << 20, 1}
+		numbers := []int64{0, 64 << 20, 1, 1000}
 		for j, f := range strings.Split(word, ":") {
 			n, err := strconv.ParseInt(f, 10, 64)
 			if err != nil {
@@ -65,7 +65,7 @@ func parseRanges(t *testing.T, input string) (ranges []Range) {
 			}
 			numbers[j] = n
 		}
-		r := Range{Level: int(numbers[0]), Bytes: numbers[1]}
+		r := Range{Level: int(numbers[0]), Bytes: numbers[1], Messages: uint64(numbers[3])}
 		for range numbers[2] {
 			r.Files = append(r.Files, number(i+1))
 		}

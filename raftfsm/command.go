@@ -24,6 +24,8 @@ const (
 	KindGenesis Kind = iota + 1
 	KindPublish
 	KindEdit
+	KindPlan
+	KindAbandon
 )
 
 // String is the kind's name in messages.
@@ -35,6 +37,10 @@ func (k Kind) String() string {
 		return "publish"
 	case KindEdit:
 		return "edit"
+	case KindPlan:
+		return "plan"
+	case KindAbandon:
+		return "abandon"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -81,6 +87,8 @@ type Entry struct {
 	Kind    Kind
 	Genesis Genesis       // of KindGenesis
 	Edit    segments.Edit // of KindEdit
+	Plan    Plan          // of KindPlan
+	Abandon uint64        // of KindAbandon: index of the plan's entry
 	Time    int64         // of KindPublish: the leader's clock, ns since 1970 UTC
 	Batches [][]byte      // of KindPublish: encoded batches, not yet looked into
 }
@@ -132,7 +140,7 @@ func (e *Entry) decode(b []byte) error {
 	if e.Kind == 0 || b[1] == 0 {
 		return fmt.Errorf("%w: entry of kind %d, version %d", ErrCorrupt, b[0], b[1])
 	}
-	if e.Kind > KindEdit {
+	if e.Kind > KindAbandon {
 		return fmt.Errorf("%w: entry of unknown kind %d", ErrNewer, b[0])
 	}
 	if b[1] > entryVersion {
@@ -151,6 +159,16 @@ func (e *Entry) decode(b []byte) error {
 		return nil
 	case KindPublish:
 		return e.decodePublish(body)
+	case KindPlan:
+		var err error
+		e.Plan, err = decodePlan(body)
+		return err
+	case KindAbandon:
+		if len(body) != 8 {
+			return fmt.Errorf("%w: abandon of %d bytes", ErrCorrupt, len(b))
+		}
+		e.Abandon = binary.LittleEndian.Uint64(body)
+		return nil
 	default:
 		var err error
 		switch e.Edit, err = segments.DecodeEdit(body); {

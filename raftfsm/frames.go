@@ -25,7 +25,7 @@ import (
 //	       12    payload
 const (
 	snapshotMagic   = "CHSNAP\x00\x00"
-	snapshotVersion = 1
+	snapshotVersion = 2
 	frameHeadBytes  = 12
 	maxFrameBytes   = 256 << 10
 )
@@ -61,10 +61,10 @@ type frameWriter struct {
 	err     error
 }
 
-func newFrameWriter(w io.Writer) *frameWriter {
+func newFrameWriter(w io.Writer, version uint32) *frameWriter {
 	fw := &frameWriter{w: w, buf: make([]byte, 0, frameHeadBytes+maxFrameBytes)}
 	fw.buf = append(fw.buf, snapshotMagic...)
-	fw.buf = binary.LittleEndian.AppendUint32(fw.buf, snapshotVersion)
+	fw.buf = binary.LittleEndian.AppendUint32(fw.buf, version)
 	fw.sum = crc32.Checksum(fw.buf, castagnoli)
 	fw.buf = binary.LittleEndian.AppendUint32(fw.buf, fw.sum)
 	fw.write()
@@ -131,6 +131,7 @@ func (w *frameWriter) uvarint(v uint64) {
 // where it would otherwise loop or allocate.
 type frameReader struct {
 	r       io.Reader
+	version uint32
 	section section
 	payload []byte // not yet read part of the frame
 	buf     []byte
@@ -148,15 +149,15 @@ func newFrameReader(r io.Reader) *frameReader {
 	}
 	fr.offset = int64(len(head))
 	fr.sum = crc32.Checksum(head[:12], castagnoli)
-	version := binary.LittleEndian.Uint32(head[8:])
+	fr.version = binary.LittleEndian.Uint32(head[8:])
 	switch {
 	case string(head[:8]) != snapshotMagic:
 		fr.fail("starts with %q, want %q", head[:8], snapshotMagic)
 	case fr.sum != binary.LittleEndian.Uint32(head[12:]):
 		fr.fail("checksum of the head does not match")
-	case version > snapshotVersion:
-		fr.err = fmt.Errorf("%w: snapshot has version %d, known up to %d", ErrNewer, version, snapshotVersion)
-	case version == 0:
+	case fr.version > snapshotVersion:
+		fr.err = fmt.Errorf("%w: snapshot has version %d, known up to %d", ErrNewer, fr.version, snapshotVersion)
+	case fr.version == 0:
 		fr.fail("version is 0")
 	}
 	return fr

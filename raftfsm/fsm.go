@@ -53,9 +53,10 @@ type FSM struct {
 
 	// Only the applying goroutine writes; it holds mu meanwhile, and views hold it
 	// while they read.
-	mu     sync.Mutex
-	halted error // wraps ErrHalted; nil while running
-	state  state
+	mu      sync.Mutex
+	halted  error // wraps ErrHalted; nil while running
+	state   state
+	planned chan struct{} // closed and replaced when the active plan changes
 
 	scratch scratch
 }
@@ -67,6 +68,7 @@ type state struct {
 	index     uint64 // of the last applied entry
 	seq       uint64 // of the last message
 	time      int64  // of the stream: never falls
+	plan      ActivePlan
 	stats     paged[TopicStats]
 	producers *producers
 }
@@ -81,7 +83,7 @@ type TopicStats struct {
 func New(o Options) *FSM {
 	return &FSM{
 		topics: o.Topics, tip: o.Tip, history: o.History, halt: o.Halt, mismatch: o.Mismatch,
-		state: state{producers: newProducers()},
+		state: state{producers: newProducers()}, planned: make(chan struct{}),
 	}
 }
 
@@ -89,7 +91,7 @@ func New(o Options) *FSM {
 type Result struct {
 	// Outcomes has one list a batch of a publish entry, in order.
 	Outcomes [][]Outcome
-	// Err is a refused genesis or edit (data), or ErrHalted.
+	// Err is a refused command (data), or ErrHalted.
 	Err error
 }
 
@@ -116,6 +118,10 @@ func (f *FSM) Apply(l *raft.Log) any {
 		}
 	case KindEdit:
 		r.Err = f.applyEdit(e.Edit)
+	case KindPlan:
+		r.Err = f.applyPlan(l.Index, e.Plan)
+	case KindAbandon:
+		r.Err = f.applyAbandon(e.Abandon)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index
@@ -141,9 +147,15 @@ func (f *FSM) applyEdit(e segments.Edit) error {
 	if f.state.genesis == (Genesis{}) {
 		return ErrNoGenesis
 	}
+	if err := f.state.plan.endsWith(e); err != nil {
+		return err
+	}
 	refused, mismatch := f.history.Install(e)
 	if mismatch != nil && f.mismatch != nil {
 		f.mismatch(mismatch)
+	}
+	if p := f.state.plan; p.Index != 0 && !p.fits(f.history.Manifest()) {
+		f.setPlan(ActivePlan{})
 	}
 	return refused
 }

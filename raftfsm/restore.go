@@ -67,6 +67,25 @@ func (s *restored) readState(r *frameReader) {
 	} else if s.state.seq != 0 {
 		r.fail("%d messages without a genesis", s.state.seq)
 	}
+	if r.version >= 2 {
+		s.state.plan = s.readPlan(r)
+	}
+}
+
+func (s *restored) readPlan(r *frameReader) (p ActivePlan) {
+	if p.Index = r.upTo(s.state.index); p.Index == 0 {
+		r.fail("a plan without an entry")
+	}
+	p.Stores = uint32(r.upTo(maxPlanStores))
+	for count := r.upTo(maxPlanInputs); count > 0 && r.err == nil; count-- {
+		var h segments.Hash
+		r.full(h[:])
+		p.Inputs = append(p.Inputs, h)
+	}
+	if err := p.check(); err != nil && r.err == nil {
+		r.fail("%w", err)
+	}
+	return p
 }
 
 func (s *restored) readTopics(r *frameReader, known *topic.Table) {
@@ -165,6 +184,8 @@ func (s *restored) readManifest(r *frameReader) {
 		r.fail("%w", err)
 	case m.End() > s.state.seq:
 		r.fail("files up to seq %d, the stream has %d messages", m.End(), s.state.seq)
+	case s.state.plan.Index != 0 && !s.state.plan.fits(m):
+		r.fail("%w", ErrPlanInputs)
 	}
 	s.manifest = m
 }
@@ -280,6 +301,7 @@ func (f *FSM) install(s *restored) error {
 	f.mu.Lock()
 	f.state = s.state
 	f.mu.Unlock()
+	f.setPlan(s.state.plan)
 	return nil
 }
 

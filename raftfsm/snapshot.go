@@ -43,7 +43,7 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 
 // Persist implements raft.FSMSnapshot.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	w := newFrameWriter(sink)
+	w := newFrameWriter(sink, s.state.version())
 	s.writeState(w)
 	s.writeTopics(w)
 	s.writeProducers(w)
@@ -62,12 +62,30 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 // Release implements raft.FSMSnapshot.
 func (s *snapshot) Release() { *s = snapshot{} }
 
+// version is the lowest that can hold the state, so that a cluster whose nodes are
+// being upgraded goes on: 2 has an active plan.
+func (s *state) version() uint32 {
+	if s.plan.Index != 0 {
+		return 2
+	}
+	return 1
+}
+
 func (s *snapshot) writeState(w *frameWriter) {
 	w.begin(sectionState)
 	w.bytes(appendGenesis(nil, s.state.genesis))
 	w.uvarint(s.state.index)
 	w.uvarint(s.state.seq)
 	w.uvarint(uint64(s.state.time))
+	if s.state.version() < 2 {
+		return
+	}
+	w.uvarint(s.state.plan.Index)
+	w.uvarint(uint64(s.state.plan.Stores))
+	w.uvarint(uint64(len(s.state.plan.Inputs)))
+	for _, h := range s.state.plan.Inputs {
+		w.bytes(h[:])
+	}
 }
 
 func (s *snapshot) writeTopics(w *frameWriter) {

@@ -12,6 +12,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments"
 
 	"github.com/hashicorp/raft"
 )
@@ -255,6 +256,30 @@ func reseal(b []byte) []byte {
 	return b
 }
 
+// Without a plan a snapshot is what the first version wrote; with one it is of the
+// second, and as well protected.
+func TestSnapshotVersions(t *testing.T) {
+	f := newFixture(t, 2_000)
+	for _, e := range randomEntries(4, 12) {
+		f.must(e)
+	}
+	f.build()
+	first := f.snapshot()
+	f.must(EncodePlan(Plan{Inputs: []segments.Hash{f.history.Manifest().Files[0].Hash}, Stores: 2}))
+	second := f.snapshot()
+	if first[8] != 1 || second[8] != 2 {
+		t.Errorf("versions %d and %d", first[8], second[8])
+	}
+	for at := range len(second) - len(first) + 100 {
+		damaged := bytes.Clone(second)
+		damaged[at] ^= 0x41
+		f.open()
+		if err := f.restore(reseal(damaged)); err == nil && !bytes.Equal(f.snapshot(), reseal(damaged)) {
+			t.Errorf("byte %d: what was restored is not what was read", at)
+		}
+	}
+}
+
 // Behind right checksums everything is checked again: what a wrong writer wrote is
 // refused or taken, without a panic, and what is taken can be gone on from.
 func FuzzRestore(f *testing.F) {
@@ -284,6 +309,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(EncodeGenesis(Genesis{Cluster: testCluster, SegmentBytes: 1}))
 	f.Add(randomEntries(1, 1)[0])
 	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 0})
+	f.Add(EncodePlan(Plan{Inputs: []segments.Hash{{1}, {2}}, Stores: 3}))
+	f.Add(EncodeAbandon(7))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -297,6 +324,10 @@ func FuzzDecodeEntry(f *testing.F) {
 			again = EncodePublish(e.Time, e.Batches)
 		case KindEdit:
 			again = EncodeEdit(e.Edit)
+		case KindPlan:
+			again = EncodePlan(e.Plan)
+		case KindAbandon:
+			again = EncodeAbandon(e.Abandon)
 		}
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x is decoded and encoded as %x", b, again)

@@ -22,9 +22,16 @@ import (
 //	flip bit=N               publish with a bit of the entry flipped
 //	build                    builds files and commits their edits
 //	edit remove=oldest       an edit by hand
+//	plan [first=N last=N] [stores=N] [without=I]
+//	                         to compact the files from seq first to seq last, the
+//	                         I-th left out
+//	store plan=INDEX [first=N last=N] [short]
+//	                         the edit of a plan: one store for these files, with a
+//	                         message too few if short
+//	abandon plan=INDEX
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
-//	topics, producers, stream, pending, view
+//	topics, producers, stream, pending, view, active
 //	snapshot NAME [OTHER]    keeps a snapshot, and says whether it is like OTHER
 //	restore NAME [fresh]     into this machine, or into a new one over the same files
 func TestTranscripts(t *testing.T) {
@@ -73,6 +80,14 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 			e.Remove = []segments.Hash{{1}}
 		}
 		return tr.answer(tr.apply(EncodeEdit(e))) + tr.files()
+	case "plan":
+		return tr.answer(tr.apply(EncodePlan(tr.plan(t, d))))
+	case "store":
+		return tr.answer(tr.apply(EncodeEdit(tr.store(t, d)))) + tr.files()
+	case "abandon":
+		var plan uint64
+		d.ScanArgs(t, "plan", &plan)
+		return tr.answer(tr.apply(EncodeAbandon(plan)))
 	case "entry":
 		var b []byte
 		fmt.Sscanf(d.CmdArgs[0].String(), "%x", &b)
@@ -89,6 +104,51 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	}
 	return tr.show(t, d.Cmd)
+}
+
+// plan names the files from seq first to seq last, or one that does not exist.
+func (tr *transcript) plan(t *testing.T, d *datadriven.TestData) Plan {
+	var first, last uint64
+	p := Plan{Stores: 2}
+	d.MaybeScanArgs(t, "first", &first)
+	d.MaybeScanArgs(t, "last", &last)
+	d.MaybeScanArgs(t, "stores", &p.Stores)
+	for _, f := range tr.history.Manifest().Files {
+		if f.First >= first && f.Last <= last {
+			p.Inputs = append(p.Inputs, f.Hash)
+		}
+	}
+	if len(p.Inputs) == 0 {
+		p.Inputs = []segments.Hash{{1}}
+	}
+	if d.HasArg("without") {
+		var i int
+		d.ScanArgs(t, "without", &i)
+		p.Inputs = slices.Delete(p.Inputs, i, i+1)
+	}
+	return p
+}
+
+// store replaces files by a store, which exists nowhere.
+func (tr *transcript) store(t *testing.T, d *datadriven.TestData) segments.Edit {
+	e := segments.Edit{Remove: tr.plan(t, d).Inputs}
+	d.ScanArgs(t, "plan", &e.Plan)
+	m := segments.FileMeta{Kind: segments.KindStore, Bytes: 1000, Hash: segments.Hash{5}, Topics: 1, Ancestor: "a"}
+	for _, f := range tr.history.Manifest().Files {
+		if !slices.Contains(e.Remove, f.Hash) {
+			continue
+		}
+		if m.Messages == 0 {
+			m.First, m.FirstTime = f.First, f.FirstTime
+		}
+		m.Last, m.LastTime = f.Last, f.LastTime
+		m.Messages += f.Messages
+	}
+	if d.HasArg("short") {
+		m.Messages--
+	}
+	e.Add = []segments.FileMeta{m}
+	return e
 }
 
 func (tr *transcript) keep(d *datadriven.TestData) string {
@@ -138,6 +198,12 @@ func (tr *transcript) show(t *testing.T, what string) string {
 	case "view":
 		v := tr.fsm.View()
 		fmt.Fprintf(&b, "index %d, seq %d, time %d, producers %d, tip %d to %d\n", v.Index, v.LastSeq, v.LastTime, v.Producers, tr.tip.Floor(), tr.tip.Head())
+	case "active":
+		p, _ := tr.fsm.Plan()
+		if p.Index == 0 {
+			return "no plan\n"
+		}
+		fmt.Fprintf(&b, "plan %d: %d files, at most %d stores\n", p.Index, len(p.Inputs), p.Stores)
 	default:
 		t.Fatalf("unknown command %q", what)
 	}
