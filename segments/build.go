@@ -128,8 +128,8 @@ func (l *Log) build(s *stretch) (*file, error) {
 func newMeta(s format.Summary) FileMeta {
 	h := s.File.Header
 	return FileMeta{
-		Kind: KindSegment, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
-		Messages: h.Messages(), Bytes: s.Bytes, Hash: s.Hash, Sum: s.File.Trailer.Sum,
+		Kind: h.Kind, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
+		Messages: h.Messages, Bytes: s.Bytes, Hash: s.Hash, Sum: s.File.Trailer.Sum,
 	}
 }
 

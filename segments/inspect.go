@@ -73,7 +73,7 @@ func printReport(w io.Writer, r *format.Report, topics bool) error {
 		row("times", timeText(r.FirstTime)+" to "+timeText(r.LastTime))
 		row("blocks", fmt.Sprintf("%d, %d bytes", r.Blocks, r.Trailer.Blocks))
 		for i, t := range r.Trailer.Tables {
-			row(format.Table(i), fmt.Sprintf("%d bytes at %d", t.Bytes, t.Off))
+			row(r.Trailer.Kind.TableName(format.Table(i)), fmt.Sprintf("%d bytes at %d", t.Bytes, t.Off))
 		}
 	}
 	for _, f := range r.Findings {

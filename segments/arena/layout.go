@@ -69,7 +69,7 @@ func (p *Layout) scan(t *topic.Table) []Place {
 
 // Write writes the file and describes it. It can be repeated.
 func (p *Layout) Write(to io.Writer) (format.Summary, error) {
-	h := format.Header{First: p.a.first, Last: p.a.Last(), FirstTime: p.a.firstTime, LastTime: p.a.lastTime}
+	h := format.SegmentHeader(p.a.first, p.a.Last(), p.a.firstTime, p.a.lastTime)
 	w := format.NewWriter(to, h)
 	order := p.order
 	for _, id := range p.partitions {

@@ -10,7 +10,7 @@ import (
 	"chorale/message"
 )
 
-// The block table lists the blocks in the order of the file, each as
+// The block table of a segment lists the blocks in the order of the file, each as
 //
 //	uvarint  partition id + 1; 0 for that of the block before
 //	uvarint  bytes / 8
@@ -64,9 +64,9 @@ func decodeBlocks(b []byte, h Header, blockBytes int64) ([]Block, error) {
 		messages += uint64(x.Count)
 		blocks = append(blocks, x)
 	}
-	if off != HeaderBytes+blockBytes || messages != h.Messages() {
+	if off != HeaderBytes+blockBytes || messages != h.Messages {
 		return nil, fmt.Errorf("%w: blocks end at byte %d with %d messages, want %d and %d",
-			ErrCorrupt, off, messages, HeaderBytes+blockBytes, h.Messages())
+			ErrCorrupt, off, messages, HeaderBytes+blockBytes, h.Messages)
 	}
 	return blocks, nil
 }

@@ -24,7 +24,7 @@ func TestDump(t *testing.T) {
 		dump(&out, "header", b[:HeaderBytes], 0)
 		dump(&out, "blocks", b[HeaderBytes:HeaderBytes+f.Trailer.Blocks], HeaderBytes)
 		for i, ref := range f.Trailer.Tables {
-			dump(&out, Table(i).String(), b[ref.Off:ref.Off+ref.Bytes], int(ref.Off))
+			dump(&out, KindSegment.TableName(Table(i)), b[ref.Off:ref.Off+ref.Bytes], int(ref.Off))
 		}
 		dump(&out, "trailer", b[len(b)-TrailerBytes:], len(b)-TrailerBytes)
 		return out.String()

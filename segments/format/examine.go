@@ -137,7 +137,7 @@ func (e *examiner) partitions(x *Index) {
 // records reads all blocks and compares what they hold with the tables.
 func (e *examiner) records(x *Index) {
 	h := e.file.Header
-	times := make([]int64, h.Messages()) // by seq; -1 is not seen
+	times := make([]int64, h.Messages) // by seq; -1 is not seen
 	for i := range times {
 		times[i] = -1
 	}

@@ -36,7 +36,7 @@ func Open(r io.ReaderAt, size int64, path string) (*File, error) {
 	if err := f.readAt(r, b, off); err != nil {
 		return nil, err
 	}
-	f.Trailer, err = DecodeTrailer(b, size)
+	f.Trailer, err = DecodeTrailer(b, f.Header.Kind, size)
 	if err == nil && f.Trailer.HeaderSum != sum {
 		err = fmt.Errorf("header checksum %08x, the trailer says %08x", sum, f.Trailer.HeaderSum)
 	}
@@ -70,12 +70,12 @@ func (f *File) table(r io.ReaderAt, t Table) ([]byte, error) {
 		return nil, err
 	}
 	if got := message.Sum(b); got != ref.Sum {
-		return nil, f.Damage(ref.Off, fmt.Errorf("%s checksum %08x, want %08x", t, got, ref.Sum))
+		return nil, f.Damage(ref.Off, fmt.Errorf("%s checksum %08x, want %08x", f.Header.Kind.TableName(t), got, ref.Sum))
 	}
 	return b, nil
 }
 
-// Index reads the block table.
+// Index reads the block table of a segment.
 func (f *File) Index(r io.ReaderAt) (*Index, error) {
 	b, err := f.table(r, BlockTable)
 	if err != nil {
@@ -105,8 +105,8 @@ func (f *File) Topics(r io.ReaderAt) ([]TopicVolume, error) {
 	return v, nil
 }
 
-// SeekTime reads the time table and returns the last seq before the first message
-// of time t or later; the file's last seq if there is none.
+// SeekTime reads the time table of a segment and returns the last seq before the
+// first message of time t or later; the file's last seq if there is none.
 func (f *File) SeekTime(r io.ReaderAt, t int64) (after uint64, err error) {
 	b, err := f.table(r, TimeTable)
 	if err != nil {
@@ -120,18 +120,22 @@ func (f *File) SeekTime(r io.ReaderAt, t int64) (after uint64, err error) {
 
 // CheckTables reads and checks all tables.
 func (f *File) CheckTables(r io.ReaderAt) error {
-	if _, err := f.Index(r); err != nil {
+	if _, err := f.Topics(r); err != nil {
 		return err
 	}
-	if _, err := f.Topics(r); err != nil {
+	if f.Header.Kind == KindStore {
+		_, err := f.StoreIndex(r)
+		return err
+	}
+	if _, err := f.Index(r); err != nil {
 		return err
 	}
 	_, err := f.SeekTime(r, f.Header.FirstTime)
 	return err
 }
 
-// ReadBlocks fills buf with blocks, which are neighbours and as long as buf, by
-// one call of the disk, and verifies each.
+// ReadBlocks fills buf with blocks of a segment, which are neighbours and as long as
+// buf, by one call of the disk, and verifies each.
 func (f *File) ReadBlocks(r io.ReaderAt, blocks []Block, buf []byte) error {
 	if err := f.readAt(r, buf, blocks[0].Off); err != nil {
 		return err

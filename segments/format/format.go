@@ -1,5 +1,5 @@
-// Package format is the bytes of a segment file: how they are written, read and
-// proven.
+// Package format is the bytes of the data files, segments and stores: how they are
+// written, read and proven.
 //
 // A segment file, version 1. All integers are little-endian.
 //
@@ -29,6 +29,11 @@
 //	60  4  CRC-32C of bytes 0..60       48  4  topics
 //	                                    52  4  CRC-32C of bytes 0..52
 //	                                    56  8  magic "\nGESROHC"
+//
+// A store file, version 1, has the same shape. Its magics are "CHORSTO\n" and
+// "\nOTSROHC", its header says at 48 how many messages it holds (8 bytes), since they
+// are not all of its range; its blocks are compressed (see store.go), and its third
+// table is the list table: which topics are in which blocks.
 //
 // The manifest holds the trailer's checksum, the trailer those of header and
 // tables, the block table those of the blocks: nothing is trusted by itself.
@@ -65,30 +70,52 @@ const (
 	// MaxMessages keeps seqs within a file in 32 bits.
 	MaxMessages = math.MaxUint32
 
-	headerMagic  = "CHORSEG\n"
-	trailerMagic = "\nGESROHC"
-	version      = 1
+	version = 1
 )
+
+// Kind tells the kinds of data files apart. The values are part of the log.
+type Kind uint8
+
+const (
+	// KindSegment is a contiguous stretch of the stream with all its topics.
+	KindSegment Kind = 1
+	// KindStore holds some of the topics of a range of the stream. The stores of one
+	// range are a layer: together they hold each of its messages exactly once.
+	KindStore Kind = 2
+)
+
+// magics begin and end the files of each kind.
+var magics = [...]struct{ head, tail string }{
+	KindSegment: {"CHORSEG\n", "\nGESROHC"},
+	KindStore:   {"CHORSTO\n", "\nOTSROHC"},
+}
 
 // Header is the head of a file: seqs are inclusive, times in ns.
 type Header struct {
-	First, Last         uint64
-	FirstTime, LastTime int64
+	Kind                Kind
+	First, Last         uint64 // the range
+	FirstTime, LastTime int64  // of its ends
+	Messages            uint64 // in the file; of a segment: all of the range
 }
 
-// Messages is how many messages the file holds.
-func (h Header) Messages() uint64 { return h.Last - h.First + 1 }
+// SegmentHeader is the header of a segment.
+func SegmentHeader(first, last uint64, firstTime, lastTime int64) Header {
+	return Header{KindSegment, first, last, firstTime, lastTime, last - first + 1}
+}
 
 // Encode returns the HeaderBytes of the header.
 func (h Header) Encode() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, HeaderBytes)
-	copy(b, headerMagic)
+	copy(b, magics[h.Kind].head)
 	le.PutUint32(b[8:], version)
 	le.PutUint64(b[16:], h.First)
 	le.PutUint64(b[24:], h.Last)
 	le.PutUint64(b[32:], uint64(h.FirstTime))
 	le.PutUint64(b[40:], uint64(h.LastTime))
+	if h.Kind == KindStore {
+		le.PutUint64(b[48:], h.Messages)
+	}
 	le.PutUint32(b[60:], message.Sum(b[:60]))
 	return b
 }
@@ -101,7 +128,10 @@ func DecodeHeader(b []byte) (Header, error) {
 		return Header{}, fmt.Errorf("%w: header of %d bytes, want %d", ErrCorrupt, len(b), HeaderBytes)
 	}
 	b = b[:HeaderBytes]
-	if string(b[:8]) != headerMagic {
+	kind := KindSegment
+	if string(b[:8]) == magics[KindStore].head {
+		kind = KindStore
+	} else if string(b[:8]) != magics[KindSegment].head {
 		return Header{}, fmt.Errorf("%w: it starts with %q", ErrForeign, b[:8])
 	}
 	if got, want := message.Sum(b[:60]), le.Uint32(b[60:]); got != want {
@@ -110,9 +140,9 @@ func DecodeHeader(b []byte) (Header, error) {
 	if v := le.Uint32(b[8:]); v > version {
 		return Header{}, fmt.Errorf("%w: version %d, this program reads up to %d", ErrNewer, v, version)
 	}
-	h := Header{
-		First: le.Uint64(b[16:]), Last: le.Uint64(b[24:]),
-		FirstTime: int64(le.Uint64(b[32:])), LastTime: int64(le.Uint64(b[40:])),
+	h := SegmentHeader(le.Uint64(b[16:]), le.Uint64(b[24:]), int64(le.Uint64(b[32:])), int64(le.Uint64(b[40:])))
+	if h.Kind = kind; kind == KindStore {
+		h.Messages = le.Uint64(b[48:])
 	}
 	if !bytes.Equal(b, h.Encode()) {
 		return Header{}, fmt.Errorf("%w: header with version 0 or reserved bytes that are not zero", ErrCorrupt)
@@ -124,8 +154,9 @@ func DecodeHeader(b []byte) (Header, error) {
 }
 
 func (h Header) check() error {
-	if h.First == 0 || h.Last < h.First || h.Last-h.First >= MaxMessages || h.LastTime < h.FirstTime {
-		return fmt.Errorf("header of seqs %d to %d, times %d to %d", h.First, h.Last, h.FirstTime, h.LastTime)
+	if h.First == 0 || h.Last < h.First || h.Last-h.First >= MaxMessages ||
+		h.LastTime < h.FirstTime || h.Messages == 0 || h.Messages > h.Last-h.First+1 {
+		return fmt.Errorf("header of seqs %d to %d, times %d to %d, %d messages", h.First, h.Last, h.FirstTime, h.LastTime, h.Messages)
 	}
 	return nil
 }

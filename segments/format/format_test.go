@@ -23,7 +23,7 @@ func small(t testing.TB, first uint64, messages int) []byte {
 	parts := map[uint32][]message.Record{}
 	var times Times
 	now := int64(1_700_000_000_000_000_000)
-	h := Header{First: first, Last: first + uint64(messages) - 1, FirstTime: now}
+	h := SegmentHeader(first, first+uint64(messages)-1, now, now)
 	for seq := h.First; seq <= h.Last; seq++ {
 		name := [...]string{"a", "a-b", "a/b", "a/b/c", "a/c/d"}[rng.IntN(5)]
 		id, _ := table.Intern([]byte(name))
@@ -105,7 +105,7 @@ func TestExamineFindsEveryBit(t *testing.T) {
 }
 
 func TestVersionsCanBeToldApart(t *testing.T) {
-	b := (Header{First: 1, Last: 2}).Encode()
+	b := SegmentHeader(1, 2, 0, 0).Encode()
 	b[8] = version + 1
 	if _, err := DecodeHeader(b); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("a flipped version byte is damage: %v", err)
@@ -161,7 +161,7 @@ func TestTimes(t *testing.T) {
 	for _, x := range times {
 		w.Add(x)
 	}
-	h := Header{First: 11, Last: 16, FirstTime: 5, LastTime: 100}
+	h := SegmentHeader(11, 16, 5, 100)
 	for at := int64(0); at < 110; at++ {
 		want := h.First - 1
 		for _, x := range times {

@@ -9,7 +9,7 @@ import (
 
 // FuzzHeader: whatever is accepted is encoded again as the same bytes.
 func FuzzHeader(f *testing.F) {
-	f.Add((Header{First: 1, Last: 9, FirstTime: 3, LastTime: 4}).Encode())
+	f.Add(SegmentHeader(1, 9, 3, 4).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := DecodeHeader(b)
 		if err == nil && !bytes.Equal(h.Encode(), b[:HeaderBytes]) {
@@ -32,7 +32,7 @@ func FuzzTrailer(f *testing.F) {
 			s := message.Sum(b[:52])
 			b[52], b[53], b[54], b[55] = byte(s), byte(s>>8), byte(s>>16), byte(s>>24)
 		}
-		tr, err := DecodeTrailer(b, size)
+		tr, err := DecodeTrailer(b, KindSegment, size)
 		if err != nil {
 			return
 		}
@@ -60,7 +60,7 @@ func FuzzFooter(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which int, b []byte, messages, topics uint32, blocks int64) {
-		h := Header{First: 1, Last: max(1, uint64(messages)), FirstTime: 10, LastTime: 1 << 40}
+		h := SegmentHeader(1, max(1, uint64(messages)), 10, 1<<40)
 		if blocks <= 0 || blocks > 1<<40 {
 			return
 		}

@@ -79,10 +79,15 @@ func sharedPrefix(a, b string) int {
 	return n
 }
 
-// decodeTopics checks order, limits and sums.
+// decodeTopics checks order, limits and sums. How many bytes a store holds before
+// compression, its block table says.
 func decodeTopics(b []byte, h Header, t Trailer) ([]TopicVolume, error) {
 	if uint64(t.Topics)*topicEntryBytes > uint64(len(b)) {
 		return nil, fmt.Errorf("%w: %d topics in a table of %d bytes", ErrCorrupt, t.Topics, len(b))
+	}
+	total := uint64(t.Blocks)
+	if t.Kind == KindStore {
+		total = maxStoreBytes
 	}
 	volumes := make([]TopicVolume, 0, t.Topics)
 	var name []byte
@@ -96,16 +101,16 @@ func decodeTopics(b []byte, h Header, t Trailer) ([]TopicVolume, error) {
 		if i > 0 && CompareTree(volumes[i-1].Name, v.Name) >= 0 {
 			return nil, fmt.Errorf("%w: topic %q stands behind %q", ErrCorrupt, v.Name, volumes[i-1].Name)
 		}
-		if v.Messages > h.Messages()-messages || v.Bytes > uint64(t.Blocks)-bytes {
+		if v.Messages > h.Messages-messages || v.Bytes > total-bytes {
 			return nil, fmt.Errorf("%w: topic %q has %d messages in %d bytes, more than are left", ErrCorrupt, v.Name, v.Messages, v.Bytes)
 		}
 		messages += v.Messages
 		bytes += v.Bytes
 		volumes = append(volumes, v)
 	}
-	if len(b) != 0 || messages != h.Messages() || bytes != uint64(t.Blocks) {
+	if len(b) != 0 || messages != h.Messages || bytes != total && t.Kind != KindStore {
 		return nil, fmt.Errorf("%w: topic table sums to %d messages and %d bytes, want %d and %d; %d bytes are over",
-			ErrCorrupt, messages, bytes, h.Messages(), t.Blocks, len(b))
+			ErrCorrupt, messages, bytes, h.Messages, total, len(b))
 	}
 	return volumes, nil
 }

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -11,22 +10,28 @@ import (
 // Table names one of a file's tables.
 type Table int
 
-// The tables of a file, in their order.
+// The tables of a file, in their order. The third is that of a segment or that of
+// a store.
 const (
 	BlockTable Table = iota
 	TopicTable
 	TimeTable
 	tableCount
+	ListTable = TimeTable
 )
 
-// String is the table's name in messages.
-func (t Table) String() string {
+// TableName is the name in messages of a table of a kind of file.
+func (k Kind) TableName(t Table) string {
+	if k == KindStore && t == ListTable {
+		return "list table"
+	}
 	return [tableCount]string{"block table", "topic table", "time table"}[t]
 }
 
 // Trailer is the end of a file: it says where the tables lie and vouches for
 // them, for the header and, by the block table, for all else.
 type Trailer struct {
+	Kind      Kind
 	Blocks    int64 // bytes of all blocks
 	Tables    [tableCount]TableRef
 	HeaderSum uint32
@@ -53,17 +58,17 @@ func (t *Trailer) Encode() []byte {
 	le.PutUint32(b[48:], t.Topics)
 	t.Sum = message.Sum(b[:52])
 	le.PutUint32(b[52:], t.Sum)
-	copy(b[56:], trailerMagic)
+	copy(b[56:], magics[t.Kind].tail)
 	return b
 }
 
-// DecodeTrailer checks the trailer of a file of size bytes.
-func DecodeTrailer(b []byte, size int64) (Trailer, error) {
+// DecodeTrailer checks the trailer of a file of a kind and of size bytes.
+func DecodeTrailer(b []byte, kind Kind, size int64) (Trailer, error) {
 	le := binary.LittleEndian
-	if len(b) != TrailerBytes || !bytes.Equal(b[56:], []byte(trailerMagic)) {
+	if len(b) != TrailerBytes || string(b[56:]) != magics[kind].tail {
 		return Trailer{}, fmt.Errorf("%w: it does not end with a trailer: it is cut or was never finished", ErrCorrupt)
 	}
-	t := Trailer{Blocks: int64(le.Uint64(b)), HeaderSum: le.Uint32(b[44:]), Topics: le.Uint32(b[48:]), Sum: le.Uint32(b[52:])}
+	t := Trailer{Kind: kind, Blocks: int64(le.Uint64(b)), HeaderSum: le.Uint32(b[44:]), Topics: le.Uint32(b[48:]), Sum: le.Uint32(b[52:])}
 	if got := message.Sum(b[:52]); got != t.Sum {
 		return Trailer{}, fmt.Errorf("%w: trailer checksum %08x, want %08x", ErrCorrupt, got, t.Sum)
 	}
@@ -76,7 +81,7 @@ func DecodeTrailer(b []byte, size int64) (Trailer, error) {
 	for i := range t.Tables {
 		n := int64(le.Uint64(b[8+8*i:]))
 		if n <= 0 || n > left {
-			return Trailer{}, fmt.Errorf("%w: %s of %d bytes in a file of %d", ErrCorrupt, Table(i), n, size)
+			return Trailer{}, fmt.Errorf("%w: %s of %d bytes in a file of %d", ErrCorrupt, kind.TableName(Table(i)), n, size)
 		}
 		t.Tables[i] = TableRef{Off: off, Bytes: n, Sum: le.Uint32(b[32+4*i:])}
 		off += n

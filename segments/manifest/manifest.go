@@ -20,15 +20,13 @@ type Hash [32]byte
 // String is the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Kind tells the kinds of data files apart. The values are part of the log.
-type Kind uint8
+// Kind tells the kinds of data files apart.
+type Kind = format.Kind
 
+// The kinds; see format.
 const (
-	// KindSegment is a contiguous stretch of the stream with all its topics.
-	KindSegment Kind = 1
-	// KindStore holds some of the topics of a range of the stream. The stores of one
-	// range are a layer: together they hold each of its messages exactly once.
-	KindStore Kind = 2
+	KindSegment = format.KindSegment
+	KindStore   = format.KindStore
 )
 
 // FileMeta describes one immutable data file in the manifest.
@@ -80,7 +78,7 @@ type Edit struct {
 
 // Header is what the file's header must say.
 func (m FileMeta) Header() format.Header {
-	return format.Header{First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime}
+	return format.Header{Kind: m.Kind, First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime, Messages: m.Messages}
 }
 
 // check reports a description that no file can have.
