@@ -133,7 +133,7 @@ func (tr *transcript) plan(t *testing.T, d *datadriven.TestData) Plan {
 func (tr *transcript) store(t *testing.T, d *datadriven.TestData) segments.Edit {
 	e := segments.Edit{Remove: tr.plan(t, d).Inputs}
 	d.ScanArgs(t, "plan", &e.Plan)
-	m := segments.FileMeta{Kind: segments.KindStore, Bytes: 1000, Hash: segments.Hash{5}, Topics: 1, Ancestor: "a"}
+	m := segments.FileMeta{Kind: segments.KindStore, Bytes: 1000, Hash: segments.Hash{5}, Level: 1, Topics: 1, Ancestor: "a"}
 	for _, f := range tr.history.Manifest().Files {
 		if !slices.Contains(e.Remove, f.Hash) {
 			continue

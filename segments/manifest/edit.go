@@ -19,7 +19,8 @@ import (
 //	..          hashes   32 each, of the files to remove
 //	            metas    85 each: kind 1, first 8, last 8, first time 8,
 //	                     last time 8, messages 8, bytes 8, hash 32, sum 4;
-//	                     version 2: topics 4, length of ancestor 2, ancestor
+//	                     version 2: level 1, topics 4, length of ancestor 2,
+//	                     ancestor
 //
 // An edit is written in the lowest version that can hold it: without a plan and
 // without stores that is 1, so that a cluster whose nodes are being upgraded goes on.
@@ -28,7 +29,7 @@ const (
 	editHeadBytes = 16
 	planBytes     = 8
 	metaBytes     = 85
-	storeBytes    = 6
+	storeBytes    = 7
 	// maxEditFiles bounds the files of an edit: 10 TiB in segments of 10 MiB.
 	maxEditFiles = 1 << 20
 )
@@ -68,6 +69,7 @@ func (e Edit) Encode() []byte {
 		b = append(b, m.Hash[:]...)
 		b = le.AppendUint32(b, m.Sum)
 		if version > 1 {
+			b = append(b, m.Level)
 			b = le.AppendUint32(b, m.Topics)
 			b = le.AppendUint16(b, uint16(len(m.Ancestor)))
 			b = append(b, m.Ancestor...)
@@ -158,6 +160,7 @@ func (d *editDecoder) meta() FileMeta {
 		Messages: d.u64(), Bytes: int64(d.u64()), Hash: Hash(d.take(len(Hash{}))), Sum: d.u32(),
 	}
 	if d.version > 1 {
+		m.Level = d.take(1)[0]
 		m.Topics = d.u32()
 		m.Ancestor = string(d.take(int(binary.LittleEndian.Uint16(d.take(2)))))
 	}

@@ -41,6 +41,9 @@ type FileMeta struct {
 	// Sum is the checksum of the file's trailer, which vouches for all that is
 	// before it: a file can be told from another without reading it.
 	Sum uint32
+	// Level is how often the messages were rewritten: 0 for a segment, at least 1 for
+	// a store, the same for all of a layer. The file does not say it.
+	Level uint8
 	// Topics is the number of topics of a store; 0 for a segment.
 	Topics uint32
 	// Ancestor is the deepest name that is each topic of a store or above it, "" for
@@ -91,10 +94,10 @@ func (m FileMeta) check() error {
 		return fmt.Errorf("file %d to %d ends at time %d, before its start %d", m.First, m.Last, m.LastTime, m.FirstTime)
 	case m.Bytes < format.HeaderBytes+format.TrailerBytes:
 		return fmt.Errorf("file %d to %d of %d bytes", m.First, m.Last, m.Bytes)
-	case m.Kind == KindSegment && (m.Messages != n || m.Topics != 0 || m.Ancestor != ""):
-		return fmt.Errorf("segment of seqs %d to %d with %d messages, %d topics below %q", m.First, m.Last, m.Messages, m.Topics, m.Ancestor)
-	case m.Kind == KindStore && (m.Messages > n || m.Topics == 0 || uint64(m.Topics) > m.Messages || len(m.Ancestor) > topic.MaxBytes):
-		return fmt.Errorf("store of seqs %d to %d with %d messages, %d topics below %q", m.First, m.Last, m.Messages, m.Topics, m.Ancestor)
+	case m.Kind == KindSegment && (m.Messages != n || m.Level != 0 || m.Topics != 0 || m.Ancestor != ""):
+		return fmt.Errorf("segment of seqs %d to %d with %d messages, level %d, %d topics below %q", m.First, m.Last, m.Messages, m.Level, m.Topics, m.Ancestor)
+	case m.Kind == KindStore && (m.Messages > n || m.Level == 0 || m.Topics == 0 || uint64(m.Topics) > m.Messages || len(m.Ancestor) > topic.MaxBytes):
+		return fmt.Errorf("store of seqs %d to %d with %d messages, level %d, %d topics below %q", m.First, m.Last, m.Messages, m.Level, m.Topics, m.Ancestor)
 	case m.Kind != KindSegment && m.Kind != KindStore:
 		return fmt.Errorf("file of kind %d: %d and %d are known", m.Kind, KindSegment, KindStore)
 	}
@@ -264,7 +267,7 @@ func checkRange(files []FileMeta) error {
 		if i > 0 && (f.Kind != KindStore || first.Kind != KindStore || f.Last != first.Last) {
 			return fmt.Errorf("file %d to %d does not follow on file %d to %d", f.First, f.Last, first.First, first.Last)
 		}
-		if f.FirstTime != first.FirstTime || f.LastTime != first.LastTime || i > 0 && compareFiles(files[i-1], f) >= 0 {
+		if f.FirstTime != first.FirstTime || f.LastTime != first.LastTime || f.Level != first.Level || i > 0 && compareFiles(files[i-1], f) >= 0 {
 			return fmt.Errorf("store %s is none of the layer %d to %d, times %d to %d", f.Hash, first.First, first.Last, first.FirstTime, first.LastTime)
 		}
 		messages += f.Messages
