@@ -28,8 +28,9 @@ type StoreBuilder struct{}
 
 // NewStoreBuilder starts the layer of seqs first to last. storeOf says which store,
 // from 0 to stores-1, takes a topic; it must always answer the same. A store without
-// messages gets no file. The error is the disk's.
-func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
+// messages gets no file. level goes into the files' descriptions (FileMeta.Level). The
+// error is the disk's.
+func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
 	panic("contract")
 }
 
