@@ -31,6 +31,7 @@ type cluster struct {
 	net      *wire.Network
 	machines []*machine
 	rec      history.Recorder
+	ledger   ledger
 	begin    time.Time
 	log      *logbook
 
@@ -69,7 +70,7 @@ func newCluster(o Options) *cluster {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	c := &cluster{
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
-		log: &logbook{on: o.Verbose}, known: map[string]uint64{},
+		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, ledger: ledger{entries: map[uint64]*raft.Log{}},
 	}
 	for i := range nodes {
 		c.machines = append(c.machines, &machine{
@@ -135,7 +136,7 @@ func (m *machine) boot() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := raftlog.Wrap(journal, m.name, raftlog.DefaultDeadline)
+	log, err := raftlog.Wrap(witness{journal, &m.c.ledger}, m.name, raftlog.DefaultDeadline)
 	if err != nil {
 		return nil, err
 	}

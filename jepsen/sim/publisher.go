@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -38,7 +37,7 @@ type publisher struct {
 func (c *cluster) publisher(id int, producer bool) *publisher {
 	p := &publisher{c: c, id: id, name: fmt.Sprintf("p%d", id), rng: c.rng("publisher", id)}
 	if producer {
-		binary.BigEndian.PutUint64(p.producer[:], uint64(id))
+		p.producer = producerOf(id)
 	}
 	return p
 }

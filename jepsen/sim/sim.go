@@ -41,7 +41,11 @@ func Run(o Options) Report {
 	c.settle()
 	streams := c.readAll()
 	c.compareFiles()
+	var applied uint64
 	for _, m := range c.machines {
+		if p := m.process(); p != nil {
+			applied = max(applied, p.engine.Status().Applied)
+		}
 		m.stop()
 	}
 	// What is on the wire arrives or expires; whatever then still runs is a leak, and
@@ -53,6 +57,7 @@ func Run(o Options) Report {
 		r.Findings = append(r.Findings, check.Same(c.machines[0].name, streams[0], c.machines[i+1].name, s)...)
 	}
 	r.Findings = append(r.Findings, check.All(r.History, r.Stream)...)
+	r.Findings = append(r.Findings, c.ledger.replay(applied, r.History, r.Stream)...)
 	return r
 }
 
