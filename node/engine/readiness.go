@@ -113,7 +113,7 @@ func (e *Engine) Status() Status {
 		Servers:    e.Servers(),
 	}
 	s.MissingFiles = len(e.history.Missing())
-	for _, f := range e.history.Manifest().Files {
+	for _, f := range e.Files() {
 		s.Files++
 		s.FileBytes += f.Bytes
 	}

@@ -46,8 +46,11 @@ func (e *Engine) HasLog() bool {
 // TopicName is the name of a topic that was delivered.
 func (e *Engine) TopicName(id uint32) string { return e.topics.Name(id) }
 
-// OpenFile opens a live data file by its hash; the error wraps fs.ErrNotExist or
-// segments.ErrNotHere if this node does not hold it. The caller closes it.
+// Files are the files of the manifest, ascending. Not to be changed.
+func (e *Engine) Files() []segments.FileMeta { return e.history.Manifest().Files }
+
+// OpenFile opens a live data file by its hash; the error wraps segments.ErrNotHere
+// if this node does not hold it. The caller closes it.
 func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error) {
 	return e.history.OpenFile(h)
 }

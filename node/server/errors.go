@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strconv"
 
 	"chorale/api"
@@ -56,8 +55,6 @@ func (s *Server) failed(err error) error {
 		return failure(codes.DataLoss, "DAMAGED", err.Error(), map[string]string{"nodes": s.others()})
 	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere), errors.As(err, &beyond):
 		return s.unavailable(err.Error())
-	case errors.Is(err, fs.ErrNotExist):
-		return failure(codes.NotFound, "NOT_FOUND", err.Error(), nil)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}

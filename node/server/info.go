@@ -12,6 +12,7 @@ import (
 	"chorale/segments"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 )
 
 const (
@@ -98,6 +99,9 @@ func (s *Server) FetchFile(q *api.FetchFileRequest, stream grpc.ServerStreamingS
 		return s.failed(fmt.Errorf("%w: hash of %d bytes: want %d", engine.ErrInvalid, len(q.Hash), len(segments.Hash{})))
 	}
 	file, meta, err := s.Engine.OpenFile(segments.Hash(q.Hash))
+	if errors.Is(err, segments.ErrNotHere) {
+		return failure(codes.NotFound, "NOT_FOUND", err.Error(), nil)
+	}
 	if err != nil {
 		return s.failed(err)
 	}
