@@ -1,7 +1,6 @@
 package segments
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"chorale/disk"
 	"chorale/segments/arena"
 	"chorale/segments/format"
+	"chorale/segments/layer"
 	"chorale/segments/manifest"
 )
 
@@ -103,34 +103,25 @@ func (l *Log) build(s *stretch) (*file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f := l.take(newMeta(sum)); f != nil {
+		if f := l.take(manifest.Describe(sum)); f != nil {
 			return f, nil
 		}
 	}
 	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.First(), s.Last(), manifest.SegmentSuffix, disk.TempSuffix))
 	var sum format.Summary
-	err := writeSynced(l.o.FS, temp, func(w io.Writer) (err error) {
+	err := layer.WriteSynced(l.o.FS, temp, func(w io.Writer) (err error) {
 		sum, err = p.Write(w)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(sum.File, l.o.FS, newMeta(sum))
+	f := newFile(sum.File, l.o.FS, manifest.Describe(sum))
 	f.Path = l.path(f.meta.Name())
 	if err := l.o.FS.Rename(temp, f.Path); err != nil {
 		return nil, err
 	}
 	return f, l.o.FS.SyncDir(l.o.Dir)
-}
-
-// newMeta is the description of a new segment in the manifest.
-func newMeta(s format.Summary) FileMeta {
-	h := s.File.Header
-	return FileMeta{
-		Kind: h.Kind, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
-		Messages: h.Messages, Bytes: s.Bytes, Hash: s.Hash, Sum: s.File.Trailer.Sum,
-	}
 }
 
 func (l *Log) hasRange(first, last uint64) bool {
@@ -143,25 +134,4 @@ func (l *Log) hasRange(first, last uint64) bool {
 		}
 	}
 	return false
-}
-
-// writeBuffer is how many bytes go to the disk in one call.
-const writeBuffer = 256 << 10
-
-// writeSynced makes a durable file whose name is not yet durable. What is left of
-// it after an error is removed by Open.
-func writeSynced(fsys disk.FS, path string, write func(io.Writer) error) (err error) {
-	f, err := fsys.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriterSize(f, writeBuffer)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Sync()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // file is a data file that is here. It is open while someone reads, and gone from
-// the disk when it was dropped and the last reader has left.
+// the disk when it was dropped and nobody holds it.
 type file struct {
 	*format.File
 	fs   disk.FS
@@ -19,7 +19,8 @@ type file struct {
 
 	mu      ioLock    // never held by the applying goroutine
 	handle  disk.File // nil without readers
-	readers int
+	readers int       // who need the handle
+	holds   int       // who need the file, readers included
 	dropped bool
 	lost    bool                       // a reader found it damaged or absent
 	index   weak.Pointer[format.Index] // shared by those who read at a time
@@ -41,18 +42,50 @@ func (l ioLock) Unlock() { <-l }
 // it is out of date.
 var errGone = errors.New("segments: the file was dropped")
 
-// acquire opens the file for one reader. A file that is not on the disk any more
-// is an error that wraps fs.ErrNotExist.
+// hold keeps the file on the disk until unhold; errGone if it may have left already.
+func (f *file) hold() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.holdLocked()
+}
+
+func (f *file) holdLocked() error {
+	if f.dropped && f.holds == 0 {
+		return errGone
+	}
+	f.holds++
+	return nil
+}
+
+// unhold ends one hold. An error is that of the removal of a dropped file.
+func (f *file) unhold() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unholdLocked()
+}
+
+func (f *file) unholdLocked() error {
+	if f.holds--; f.holds < f.readers {
+		panic(fmt.Sprintf("segments: %s has %d holds, %d readers", f.Path, f.holds, f.readers))
+	}
+	if f.holds == 0 && f.dropped {
+		return f.remove()
+	}
+	return nil
+}
+
+// acquire holds and opens the file for one reader. A file that is not on the disk any
+// more is an error that wraps fs.ErrNotExist.
 func (f *file) acquire() (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dropped {
-		return nil, errGone
+	if err := f.holdLocked(); err != nil {
+		return nil, err
 	}
 	if f.readers == 0 {
 		h, err := f.fs.Open(f.Path)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, f.unholdLocked())
 		}
 		f.handle = h
 	}
@@ -67,23 +100,20 @@ func (f *file) release() error {
 	if f.readers--; f.readers < 0 {
 		panic(fmt.Sprintf("segments: %s has %d readers", f.Path, f.readers))
 	}
-	if f.readers > 0 {
-		return nil
+	var err error
+	if f.readers == 0 {
+		err = f.handle.Close()
+		f.handle = nil
 	}
-	err := f.handle.Close()
-	f.handle = nil
-	if f.dropped {
-		return errors.Join(err, f.remove())
-	}
-	return err
+	return errors.Join(err, f.unholdLocked())
 }
 
-// drop removes the file once nobody reads it.
+// drop removes the file once nobody holds it.
 func (f *file) drop() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = true
-	if f.readers == 0 {
+	if f.holds == 0 {
 		return f.remove()
 	}
 	return nil
@@ -107,7 +137,7 @@ func (f *file) lose() bool {
 	return first
 }
 
-// load returns the index of an acquired file, reading it if no other reader has
+// load returns the index of an acquired segment, reading it if no other reader has
 // it, and how many bytes that took.
 func (f *file) load() (*format.Index, int64, error) {
 	f.mu.Lock()

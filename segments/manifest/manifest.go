@@ -79,6 +79,16 @@ type Edit struct {
 	Add    []FileMeta
 }
 
+// Describe is the description of a file that was just written; topics and ancestor
+// of a store are not in the summary.
+func Describe(s format.Summary) FileMeta {
+	h := s.File.Header
+	return FileMeta{
+		Kind: h.Kind, First: h.First, Last: h.Last, FirstTime: h.FirstTime, LastTime: h.LastTime,
+		Messages: h.Messages, Bytes: s.Bytes, Hash: s.Hash, Sum: s.File.Trailer.Sum,
+	}
+}
+
 // Header is what the file's header must say.
 func (m FileMeta) Header() format.Header {
 	return format.Header{Kind: m.Kind, First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime, Messages: m.Messages}

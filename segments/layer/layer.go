@@ -1,0 +1,201 @@
+// Package layer builds the stores of a range of the stream, in one pass over its
+// messages.
+//
+// Thousands of stores grow at a time, but none of them has a file open: their blocks
+// go to a spool as they are complete, one behind the other, and are copied from there
+// to the files one store at a time. So a builder has two files open at most, and
+// writes nothing but long runs.
+package layer
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"chorale/disk"
+	"chorale/message"
+	"chorale/segments/format"
+	"chorale/segments/manifest"
+)
+
+// Options of a builder.
+type Options struct {
+	FS                  disk.FS
+	Dir                 string
+	First, Last         uint64 // the range
+	FirstTime, LastTime int64
+	Stores              int
+	StoreOf             func(topic uint32) int // 0 to Stores-1, always the same
+	Name                func(topic uint32) string
+	SpoolMemory         int // bytes of blocks that are kept in memory
+}
+
+// Builder builds a layer. For one goroutine.
+type Builder struct {
+	o      Options
+	packer *format.Packer
+	stores []*store // nil where nothing was added
+	next   uint64
+	spool  *spool
+}
+
+// store is one that grows.
+type store struct {
+	*format.StoreWriter
+	places []place // of its blocks in the spool
+}
+
+// New makes a builder that has written nothing yet.
+func New(o Options) *Builder {
+	return &Builder{
+		o: o, packer: format.NewPacker(), stores: make([]*store, o.Stores), next: o.First,
+		spool: newSpool(o.FS, path.Join(o.Dir, fmt.Sprintf("%020d-%020d.spool%s", o.First, o.Last, disk.TempSuffix)), o.SpoolMemory),
+	}
+}
+
+// Add copies the next record of the range. The error is the disk's.
+func (b *Builder) Add(r message.Record) error {
+	if r.Seq() != b.next || b.next > b.o.Last {
+		panic(fmt.Sprintf("layer: seq %d is added to %d to %d, want %d", r.Seq(), b.o.First, b.o.Last, b.next))
+	}
+	b.next++
+	i := b.o.StoreOf(r.Topic())
+	s := b.stores[i]
+	if s == nil {
+		s = &store{StoreWriter: format.NewStoreWriter(b.packer, b.o.First, b.o.Last, b.o.FirstTime, b.o.LastTime)}
+		b.stores[i] = s
+	}
+	return b.put(s, s.Add(r))
+}
+
+func (b *Builder) put(s *store, stored []byte) error {
+	if stored == nil {
+		return nil
+	}
+	p, err := b.spool.put(stored)
+	s.places = append(s.places, p)
+	return err
+}
+
+// Output is a finished store.
+type Output struct {
+	File *format.File // with its path
+	Meta manifest.FileMeta
+}
+
+// Finish writes the files of all stores, durable but for the names, which they have
+// when the folder is synced. have is asked for each one first, and a file that it
+// answers is not written; it is nil if there is nothing to be asked. done is told
+// of each one; its error ends the work. Abort is to be called afterwards.
+func (b *Builder) Finish(have func(manifest.FileMeta) *format.File, done func(Output) error) error {
+	if b.next != b.o.Last+1 {
+		panic(fmt.Sprintf("layer: %d to %d is finished at %d", b.o.First, b.o.Last, b.next))
+	}
+	for _, s := range b.stores {
+		if s == nil {
+			continue
+		}
+		if err := b.put(s, s.End()); err != nil {
+			return err
+		}
+	}
+	if err := b.spool.end(); err != nil {
+		return err
+	}
+	for i, s := range b.stores {
+		if s == nil {
+			continue
+		}
+		out, err := b.finish(i, s, have)
+		if err == nil {
+			err = done(out)
+		}
+		if err != nil {
+			return err
+		}
+		b.stores[i] = nil
+	}
+	return nil
+}
+
+// finish makes the file of one store.
+func (b *Builder) finish(i int, s *store, have func(manifest.FileMeta) *format.File) (Output, error) {
+	if have != nil {
+		meta, _, err := b.write(s, io.Discard)
+		if err != nil {
+			return Output{}, err
+		}
+		if f := have(meta); f != nil {
+			return Output{f, meta}, nil
+		}
+	}
+	temp := path.Join(b.o.Dir, fmt.Sprintf("%020d-%020d.%d%s", b.o.First, b.o.Last, i, disk.TempSuffix))
+	var out Output
+	err := WriteSynced(b.o.FS, temp, func(w io.Writer) (err error) {
+		out.Meta, out.File, err = b.write(s, w)
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	out.File.Path = path.Join(b.o.Dir, out.Meta.Name())
+	return out, b.o.FS.Rename(temp, out.File.Path)
+}
+
+// write writes a store and describes it.
+func (b *Builder) write(s *store, to io.Writer) (manifest.FileMeta, *format.File, error) {
+	sum, volumes, err := s.Write(to, b.o.Name, func(write func([]byte)) error {
+		return b.spool.each(s.places, write)
+	})
+	if err != nil {
+		return manifest.FileMeta{}, nil, err
+	}
+	meta := manifest.Describe(sum)
+	meta.Topics, meta.Ancestor = uint32(len(volumes)), ancestor(volumes)
+	return meta, sum.File, nil
+}
+
+// ancestor is the deepest name that is each topic or above it; "" is the root.
+func ancestor(volumes []format.TopicVolume) string {
+	a := volumes[0].Name
+	for _, v := range volumes {
+		for v.Name != a && !strings.HasPrefix(v.Name, a+"/") {
+			a = a[:max(0, strings.LastIndexByte(a, '/'))]
+			if a == "" {
+				return a
+			}
+		}
+	}
+	return a
+}
+
+// Abort removes the spool. What is left of unfinished files is removed at the next
+// start.
+func (b *Builder) Abort() {
+	b.spool.close()
+	b.stores = nil
+}
+
+// writeBuffer is how many bytes go to the disk in one call.
+const writeBuffer = 256 << 10
+
+// WriteSynced makes a durable file whose name is not yet durable. What is left of
+// it after an error is removed at the next start.
+func WriteSynced(fsys disk.FS, path string, write func(io.Writer) error) (err error) {
+	f, err := fsys.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	w := bufio.NewWriterSize(f, writeBuffer)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
