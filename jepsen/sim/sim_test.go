@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,9 +34,11 @@ func TestSim(t *testing.T) {
 		t.Logf("a seed repeats its traffic and faults, but not each interleaving: %v", err)
 	case err != nil:
 		t.Fatal(err)
+	case *seed == 0:
+		t.Run("repeats", func(t *testing.T) { repeats(t, binary) })
 	}
 	if *seed != 0 {
-		out, err := fixed.Run(t.Context(), binary, *seed, realTime, "-test.run", "TestHistory$", "-test.v", "-history", fmt.Sprint(*seed), "-log")
+		out, err := execute(t.Context(), binary, *seed, "-log")
 		t.Log(out)
 		if err != nil {
 			t.Error(err)
@@ -51,13 +54,33 @@ func TestSim(t *testing.T) {
 	}
 }
 
-func child(t *testing.T, binary string, s uint64) {
-	out, err := fixed.Run(context.Background(), binary, s, realTime, "-test.run", "TestHistory$", "-test.v", "-history", fmt.Sprint(s))
+// execute runs one history in a process of its own.
+func execute(ctx context.Context, binary string, seed uint64, more ...string) (string, error) {
+	args := append([]string{"-test.run", "TestHistory$", "-test.v", "-history", fmt.Sprint(seed)}, more...)
+	return fixed.Run(ctx, binary, seed, realTime, args...)
+}
+
+func child(t *testing.T, binary string, seed uint64) {
+	out, err := execute(context.Background(), binary, seed)
 	if err != nil {
-		t.Errorf("%v: repeat it: go test ./jepsen/sim -run 'TestSim$' -count=1 -v -seed %d\n%s", err, s, out)
+		t.Errorf("%v: repeat it: go test ./jepsen/sim -run 'TestSim$' -count=1 -v -seed %d\n%s", err, seed, out)
 		return
 	}
 	t.Log(out)
+}
+
+// repeats runs a seed twice: all that clients saw and were told, and when, must be
+// the same.
+func repeats(t *testing.T, binary string) {
+	digest := regexp.MustCompile(`digest [0-9a-f]+`)
+	first, err := execute(t.Context(), binary, *from)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, first)
+	}
+	again, err := execute(t.Context(), binary, *from)
+	if a, b := digest.FindString(first), digest.FindString(again); err != nil || a == "" || a != b {
+		t.Errorf("%v\n%s\n%s", err, first, again)
+	}
 }
 
 // TestHistory is one history in this process: of the seed that TestSim gives, or,
