@@ -60,7 +60,10 @@ func (p *Peers) Submit(_ context.Context, leader raft.ServerID, batch []byte, do
 		done(nil, fmt.Errorf("%w: node %s: the connection broke", engine.ErrUnavailable, leader))
 		return
 	}
-	frame := &api.BatchFrame{ID: id, Batch: mem.SliceBuffer(batch)}
+	// A copy, since gRPC may hold the bytes for longer than the batch's owner, where a
+	// stream breaks while they are being written.
+	frame := &api.BatchFrame{ID: id, Batch: mem.Copy(batch, api.Buffers)}
+	defer frame.Release()
 	if err := s.SendMsg(frame); err != nil {
 		// The receiver learns the cause and answers all that is open, this one too.
 		s.cancel()

@@ -35,8 +35,12 @@ func (s *Server) unavailable(message string) error {
 	return failure(codes.Unavailable, "UNAVAILABLE", message, map[string]string{"nodes": nodes})
 }
 
-// failed is the gRPC status of an error of the engine or the history.
+// failed is the gRPC status of an error of the engine or the history. What is a
+// status already stays.
 func (s *Server) failed(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
 	var beyond *engine.BeyondEndError
 	var expired *engine.ExpiredError
 	switch {

@@ -44,8 +44,9 @@ type rig struct {
 	client  api.StreamClient
 	peer    api.PeerClient
 	health  grpc_health_v1.HealthClient
-	members func() []*api.MemberStatus
 	mu      sync.Mutex
+	members func() []*api.MemberStatus
+	cutOff  string // what the node says of its readiness, beside the engine
 }
 
 // alone is the Peers and Leader of a node without others.
@@ -101,7 +102,7 @@ func newRig(t *testing.T, founded bool) *rig {
 		}
 	}
 	r.server = New(Options{
-		Engine: r.engine, Leader: alone{}, Log: hclog.NewNullLogger(), Version: "test", NotReady: r.engine.NotReady, Pprof: true,
+		Engine: r.engine, Leader: alone{}, Log: hclog.NewNullLogger(), Version: "test", NotReady: r.notReady, Pprof: true,
 		Members: func() []*api.MemberStatus { r.mu.Lock(); defer r.mu.Unlock(); return r.members() },
 	})
 	r.listen()
@@ -109,6 +110,15 @@ func newRig(t *testing.T, founded bool) *rig {
 		r.until("it is ready", func() bool { return r.engine.NotReady() == "" })
 	}
 	return r
+}
+
+func (r *rig) notReady() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cutOff != "" {
+		return r.cutOff
+	}
+	return r.engine.NotReady()
 }
 
 func (r *rig) listen() {
@@ -290,6 +300,31 @@ func TestLive(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "shutting down") || !strings.Contains(err.Error(), "b=b:1") || strings.Contains(err.Error(), "c:1") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestCutOff: a node that has lost its cluster sends who waits there elsewhere.
+func TestCutOff(t *testing.T) {
+	r := newRig(t, true)
+	r.publish("x", "a")
+	stream, err := r.client.Subscribe(t.Context(), &api.SubscribeRequest{Filters: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, names := &received{}, map[uint32]string{}
+	for err == nil {
+		var m *api.SubscribeResponse
+		if m, err = stream.Recv(); err == nil {
+			g.take(t, m, names)
+		}
+		r.mu.Lock()
+		if len(g.lines) == 1 {
+			r.cutOff = "no word from a leader"
+		}
+		r.mu.Unlock()
+	}
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "no word from a leader; other nodes: b=b:1") {
 		t.Errorf("ended with %v", err)
 	}
 }

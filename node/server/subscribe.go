@@ -171,7 +171,8 @@ func (d *delivery) run(ctx context.Context) error {
 }
 
 // await returns when there is something to read; meanwhile it tells the position
-// from time to time.
+// from time to time. A node that is cut off from its cluster would have nothing to
+// read for ever, so it sends its waiting subscribers elsewhere.
 func (d *delivery) await(ctx context.Context) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, markEvery)
@@ -179,6 +180,9 @@ func (d *delivery) await(ctx context.Context) error {
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if err := d.server.ready(); err != nil {
+			return err
 		}
 		if err := d.mark(); err != nil {
 			return err
