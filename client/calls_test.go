@@ -119,10 +119,20 @@ func TestDeniedIsFinal(t *testing.T) {
 
 func TestAClosedClientTakesNothing(t *testing.T) {
 	c := newCluster(t, 1)
+	c.nodes[0].onBatch = func() verdict { return mute }
 	cl := c.dial(t, Options{})
 	p := publisher(t, cl, PublisherOptions{})
 	s := subscribe(t, cl, SubscribeOptions{Filters: []string{"**"}})
+	open := p.Publish(ctx, Message{Topic: "a"})
 	if err := cl.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-open.Done():
+	default:
+		t.Fatal("a result is open although nobody is left to resolve it")
+	}
+	if err := p.Flush(ctx); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
 	}
 	if _, err := p.Publish(ctx, Message{Topic: "a"}).Wait(ctx); !errors.Is(err, ErrClosed) {

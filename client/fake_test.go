@@ -252,6 +252,7 @@ const (
 	mute                     // stored, never answered
 	confused                 // stored, answered under another id
 	short                    // stored, answered with an outcome too few
+	overtaken                // stored, answered behind the next batch's answer
 	verdicts
 )
 
@@ -277,6 +278,7 @@ func (n *fakeNode) stop() {
 }
 
 func (n *fakeNode) Publish(s grpc.BidiStreamingServer[api.PublishRequest, api.PublishResponse]) error {
+	var held []*api.PublishResponse
 	for {
 		var f api.BatchFrame
 		if err := s.RecvMsg(&f); err == io.EOF {
@@ -314,9 +316,16 @@ func (n *fakeNode) Publish(s grpc.BidiStreamingServer[api.PublishRequest, api.Pu
 		case short:
 			r.Outcomes = r.Outcomes[:max(len(r.Outcomes)-1, 0)]
 		}
-		if err := s.Send(r); err != nil {
-			return err
+		if do == overtaken {
+			held = append(held, r)
+			continue
 		}
+		for _, r := range append([]*api.PublishResponse{r}, held...) {
+			if err := s.Send(r); err != nil {
+				return err
+			}
+		}
+		held = nil
 	}
 }
 

@@ -166,6 +166,37 @@ func TestPublishGivesUp(t *testing.T) {
 	})
 }
 
+// Each unit has its own time: that the one before it was decided late changes
+// nothing. Whoever waits for room learns that there will be none.
+func TestPublishGivesUpOnTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		batches := 0
+		c.nodes[0].onBatch = func() verdict {
+			if batches++; batches > 1 {
+				return mute
+			}
+			time.Sleep(50 * time.Second)
+			return take
+		}
+		p := publisher(t, c.dial(t, Options{StallAfter: time.Hour}), PublisherOptions{GiveUpAfter: time.Minute, MaxMessages: 2})
+		begin := time.Now()
+		first := p.Publish(ctx, Message{Topic: "a"})
+		time.Sleep(30 * time.Second)
+		second := p.Publish(ctx, Message{Topic: "a"})
+		if _, err := first.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.Publish(ctx, Message{Topic: "a"})
+		if _, err := p.Publish(ctx, Message{Topic: "a"}).Wait(ctx); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		if _, err := second.Wait(ctx); !errors.Is(err, ErrUncertain) || time.Since(begin) != 90*time.Second {
+			t.Fatal(err, time.Since(begin))
+		}
+	})
+}
+
 func TestNobodyThereIsCertainlyUnpublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 0)
@@ -291,6 +322,9 @@ func TestARefusedUnitHurtsNoOther(t *testing.T) {
 		}
 		if p.Producer() == before {
 			t.Fatal("the numbers behind a hole need a fresh producer")
+		}
+		if ack, err := p.Publish(ctx, Message{Topic: "a", Payload: []byte("on")}).Wait(ctx); err != nil || ack != (Ack{Seq: 39}) {
+			t.Fatal(ack, err)
 		}
 		c.nodes[0].misbehave(func() verdict { t.Error("the learned limit lets it through"); return take })
 		if _, err := p.Publish(ctx, Message{Topic: "a", Payload: make([]byte, 11)}).Wait(ctx); !errors.Is(err, ErrInvalid) {
@@ -443,6 +477,7 @@ func TestBatchesFormByThemselves(t *testing.T) {
 		}
 		for range 600 {
 			p.Publish(ctx, Message{Topic: "a", Payload: make([]byte, 1000)})
+			synctest.Wait()
 		}
 		if err := p.Close(ctx); err != nil {
 			t.Fatal(err)

@@ -55,9 +55,10 @@ func TestFailedNodesRestLongerEachTimeAndOthersComeFirst(t *testing.T) {
 		s := set(t, 2)
 		bad := next(t, s)
 		s.Failed(bad)
+		begin := time.Now()
 		good := next(t, s)
-		if good == bad || next(t, s) != good {
-			t.Fatal("a resting node had a turn")
+		if good == bad || next(t, s) != good || next(t, s) != good || time.Since(begin) > 0 {
+			t.Fatal("a resting node had a turn, or was waited for")
 		}
 		s.Worked(bad)
 		rest := backoffMin
