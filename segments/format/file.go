@@ -57,6 +57,9 @@ func (f *File) Damage(off int64, cause error) error {
 
 func (f *File) readAt(r io.ReaderAt, b []byte, off int64) error {
 	if n, err := r.ReadAt(b, off); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // io.EOF is how a subscription ends well
+		}
 		return f.Damage(off, fmt.Errorf("%d of %d bytes could be read: %w", n, len(b), err))
 	}
 	return nil
