@@ -1228,7 +1228,10 @@ type HistoryStatus struct {
 	Bytes        uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	MissingFiles uint64                 `protobuf:"varint,3,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
 	// Last seq that lies in files of this node, fsynced.
-	DurableSeq    uint64 `protobuf:"varint,4,opt,name=durable_seq,json=durableSeq,proto3" json:"durable_seq,omitempty"`
+	DurableSeq uint64 `protobuf:"varint,4,opt,name=durable_seq,json=durableSeq,proto3" json:"durable_seq,omitempty"`
+	Stores     uint64 `protobuf:"varint,5,opt,name=stores,proto3" json:"stores,omitempty"`
+	// Index of the plan that is being built, 0 for none.
+	Plan          uint64 `protobuf:"varint,6,opt,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1290,20 @@ func (x *HistoryStatus) GetMissingFiles() uint64 {
 func (x *HistoryStatus) GetDurableSeq() uint64 {
 	if x != nil {
 		return x.DurableSeq
+	}
+	return 0
+}
+
+func (x *HistoryStatus) GetStores() uint64 {
+	if x != nil {
+		return x.Stores
+	}
+	return 0
+}
+
+func (x *HistoryStatus) GetPlan() uint64 {
+	if x != nil {
+		return x.Plan
 	}
 	return 0
 }
@@ -1686,13 +1703,15 @@ const file_chorale_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x04 \x01(\x04R\rcapacityBytes\x12\x1f\n" +
 	"\vpool_blocks\x18\x05 \x01(\x04R\n" +
 	"poolBlocks\x12(\n" +
-	"\x10pool_free_blocks\x18\x06 \x01(\x04R\x0epoolFreeBlocks\"\x87\x01\n" +
+	"\x10pool_free_blocks\x18\x06 \x01(\x04R\x0epoolFreeBlocks\"\xb3\x01\n" +
 	"\rHistoryStatus\x12\x1a\n" +
 	"\bsegments\x18\x01 \x01(\x04R\bsegments\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12#\n" +
 	"\rmissing_files\x18\x03 \x01(\x04R\fmissingFiles\x12\x1f\n" +
 	"\vdurable_seq\x18\x04 \x01(\x04R\n" +
-	"durableSeq\"\xd4\x01\n" +
+	"durableSeq\x12\x16\n" +
+	"\x06stores\x18\x05 \x01(\x04R\x06stores\x12\x12\n" +
+	"\x04plan\x18\x06 \x01(\x04R\x04plan\"\xd4\x01\n" +
 	"\fMemberStatus\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12!\n" +

@@ -120,9 +120,12 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	if s.NotReady != "" {
 		health = "not ready: " + s.NotReady
 	}
-	files := fmt.Sprintf("%d (%s)", s.History.GetSegments(), Bytes(s.History.GetBytes()))
+	files := fmt.Sprintf("%s segments, %s stores (%s)", Count(s.History.GetSegments()), Count(s.History.GetStores()), Bytes(s.History.GetBytes()))
 	if missing := s.History.GetMissingFiles(); missing > 0 {
 		files += fmt.Sprintf(", %d missing", missing)
+	}
+	if s.History.GetPlan() > 0 {
+		files += ", compacting"
 	}
 	tip := fmt.Sprintf("%s of %s", Bytes(s.Tip.GetBytes()), Bytes(s.Tip.GetCapacityBytes()))
 	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files, n.Address}, "\t")

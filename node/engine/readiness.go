@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chorale/raftfsm"
+	"chorale/segments"
 	"chorale/tip"
 
 	"github.com/hashicorp/raft"
@@ -87,7 +88,9 @@ type Status struct {
 	// Partitions is the number of topic partitions.
 	Partitions   uint32
 	Tip          tip.Stats
-	Files        int
+	Files        int    // of the manifest
+	Stores       int    // of these
+	Plan         uint64 // index of the active plan, 0 for none
 	FileBytes    int64
 	MissingFiles int
 	DurableEnd   uint64
@@ -112,10 +115,15 @@ func (e *Engine) Status() Status {
 		Mismatches: e.mismatches.Load(),
 		Servers:    e.Servers(),
 	}
+	plan, _ := e.machine.fsm.Plan()
+	s.Plan = plan.Index
 	s.MissingFiles = len(e.history.Missing())
 	for _, f := range e.Files() {
 		s.Files++
 		s.FileBytes += f.Bytes
+		if f.Kind == segments.KindStore {
+			s.Stores++
+		}
 	}
 	if r := e.running(); r != nil {
 		s.State = stateName(r.State())

@@ -79,7 +79,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 			PoolBlocks: uint64(st.Tip.Blocks), PoolFreeBlocks: uint64(st.Tip.FreeBlocks),
 		},
 		History: &api.HistoryStatus{
-			Segments: uint64(st.Files), Bytes: uint64(st.FileBytes),
+			Segments: uint64(st.Files - st.Stores), Stores: uint64(st.Stores), Bytes: uint64(st.FileBytes), Plan: st.Plan,
 			MissingFiles: uint64(st.MissingFiles), DurableSeq: st.DurableEnd,
 		},
 		Members:          s.Members(),

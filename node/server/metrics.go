@@ -100,6 +100,8 @@ var stateMetrics = []stateMetric{
 	gauge("tip_pool_blocks", "Index blocks of the pool.", func(s engine.Status) float64 { return float64(s.Tip.Blocks) }),
 	gauge("tip_pool_free_blocks", "Index blocks of the pool that are free.", func(s engine.Status) float64 { return float64(s.Tip.FreeBlocks) }),
 	gauge("history_files", "Files of the manifest.", func(s engine.Status) float64 { return float64(s.Files) }),
+	gauge("history_stores", "Stores among those files.", func(s engine.Status) float64 { return float64(s.Stores) }),
+	gauge("history_plan", "Raft index of the plan that is being built, 0 for none.", func(s engine.Status) float64 { return float64(s.Plan) }),
 	gauge("history_bytes", "Bytes of those files.", func(s engine.Status) float64 { return float64(s.FileBytes) }),
 	gauge("history_missing_files", "Files of the manifest that are not on this node.", func(s engine.Status) float64 { return float64(s.MissingFiles) }),
 	gauge("history_durable_seq", "Last message that lies in files of this node.", func(s engine.Status) float64 { return float64(s.DurableEnd) }),
