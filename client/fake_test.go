@@ -225,6 +225,7 @@ type fakeNode struct {
 	server   *grpc.Server
 	served   chan error
 	down     atomic.Bool
+	options  []grpc.ServerOption // beside the usual ones
 
 	// onBatch is asked what to do with a batch; nil means take.
 	onBatch func() verdict
@@ -261,7 +262,7 @@ func (n *fakeNode) start() { n.startAs(n) }
 // startAs serves the node's connections with another implementation.
 func (n *fakeNode) startAs(impl api.StreamServer) {
 	n.listener = bufconn.Listen(1 << 20)
-	n.server = grpc.NewServer(api.ServerOptions()...)
+	n.server = grpc.NewServer(append(api.ServerOptions(), n.options...)...)
 	n.served = make(chan error, 1)
 	n.down.Store(false)
 	api.RegisterStreamServer(n.server, impl)

@@ -18,9 +18,10 @@ import (
 
 const (
 	// After its first failure a node is left alone for backoffMin, then twice as
-	// long each time up to backoffMax, give or take a quarter.
+	// long each time up to backoffMax, give or take a quarter. An election takes
+	// about as long as backoffMax: longer rests would be what a failover waits for.
 	backoffMin = 25 * time.Millisecond
-	backoffMax = time.Second
+	backoffMax = 500 * time.Millisecond
 	// A node that does not complete a connection in this time is passed over.
 	connectTimeout = 3 * time.Second
 )
