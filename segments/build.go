@@ -56,7 +56,7 @@ func (l *Log) BuildOne() (bool, error) {
 		delete(l.stray, f.meta.Name())
 		l.change(func(v *view) {
 			s.built = f
-			deviating = v.settle()
+			deviating = l.settle(v)
 		})
 	} else { // a Restore came in between; the file may yet be named by an edit
 		l.stray[f.meta.Name()] = true
@@ -124,6 +124,15 @@ func (l *Log) build(s *stretch) (*file, error) {
 	return f, l.o.FS.SyncDir(l.o.Dir)
 }
 
+// sound returns a file that is here and no reader's, if it is as described.
+func (l *Log) sound(m FileMeta) *format.File {
+	if f := l.take(m); f != nil {
+		return f.File
+	}
+	return nil
+}
+
+// hasRange reports whether a file of this range is here that no manifest has named.
 func (l *Log) hasRange(first, last uint64) bool {
 	prefix := fmt.Sprintf("%020d-%020d-", first, last)
 	l.mu.Lock()

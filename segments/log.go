@@ -85,7 +85,8 @@ func (l *Log) unbuilt() int {
 // Install applies a committed edit. refused is data: it follows from the manifest
 // and the newest seq, which are the same on all nodes. mismatch says that this
 // node had built a file of the edit with other bytes; its own is put aside, and
-// the cluster's becomes missing.
+// the cluster's becomes missing. As long as files of a layer are missing, what they
+// replace is read, if that is here.
 func (l *Log) Install(e Edit) (refused, mismatch error) {
 	next, err := l.Manifest().Apply(e)
 	if err == nil && next.End() >= l.next {
@@ -94,44 +95,16 @@ func (l *Log) Install(e Edit) (refused, mismatch error) {
 	if err != nil {
 		return err, nil
 	}
-	here := make(map[Hash]*file)
-	built := l.Proposals()
-	for _, m := range e.Add {
-		if !slices.Contains(built, m) { // else it is trusted, and placed by settle
-			here[m.Hash] = l.take(m)
-		}
-	}
+	here := l.find(e.Add)
 	var deviating []*file
 	l.mu.Lock()
 	l.change(func(v *view) {
-		for _, f := range v.files {
-			if f != nil {
-				here[f.meta.Hash] = f
-			}
-		}
-		v.manifest = next
-		v.files = l.place(next, here)
-		deviating = v.settle()
+		l.replace(v, next, here)
+		deviating = l.settle(v)
 	})
-	for _, h := range e.Remove {
-		if f := here[h]; f != nil {
-			l.garbage = append(l.garbage, f)
-		}
-	}
 	l.mu.Unlock()
 	l.awake()
 	return nil, l.discard(deviating)
-}
-
-// place returns the files that are here in the order of the manifest. Under l.mu.
-func (l *Log) place(m Manifest, here map[Hash]*file) []*file {
-	files := make([]*file, len(m.Files))
-	for i, f := range m.Files {
-		if files[i] = here[f.Hash]; files[i] != nil {
-			delete(l.stray, f.Name())
-		}
-	}
-	return files
 }
 
 // Restore empties the log and sets manifest and next seq: of the first message
@@ -145,47 +118,23 @@ func (l *Log) Restore(m Manifest, next uint64) error {
 	if next == 0 || next > m.End()+1 {
 		return fmt.Errorf("%w: manifest ends at %d, the first message behind it is %d", ErrCorrupt, m.End(), next)
 	}
-	old := l.view.Load()
-	here := make(map[Hash]*file)
-	for _, f := range old.files {
-		if f != nil {
-			here[f.meta.Hash] = f
-		}
-	}
-	for _, f := range m.Files {
-		if here[f.Hash] == nil {
-			here[f.Hash] = l.take(f)
-		}
-	}
+	files := Manifest{Files: slices.Clone(m.Files)}
+	here := l.find(files.Files)
 	l.open, l.next = nil, next
+	var deviating []*file
 	l.mu.Lock()
 	l.change(func(v *view) {
-		v.manifest, v.files, v.stretches = Manifest{Files: slices.Clone(m.Files)}, l.place(m, here), nil
+		v.stretches = nil
+		l.replace(v, files, here)
+		deviating = l.settle(v)
 	})
-	l.forget(old, m)
 	l.mu.Unlock()
 	l.awake()
 	l.end.Store(next - 1)
+	if err := l.discard(deviating); err != nil {
+		l.o.Warn(err)
+	}
 	return nil
-}
-
-// forget deals with the files that the old manifest named and the new one does
-// not. If the new one is the later one, edits have removed them; else they are
-// strays that edits will name again. Under l.mu.
-func (l *Log) forget(old *view, m Manifest) {
-	kept := make(map[Hash]bool, len(m.Files))
-	for _, f := range m.Files {
-		kept[f.Hash] = true
-	}
-	for _, f := range old.files {
-		switch {
-		case f == nil || kept[f.meta.Hash]:
-		case m.End() >= old.manifest.End():
-			l.garbage = append(l.garbage, f)
-		default:
-			l.stray[f.meta.Name()] = true
-		}
-	}
 }
 
 // Stretch is a part of the stream that is still in memory. Its bytes are

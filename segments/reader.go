@@ -1,39 +1,42 @@
 package segments
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
+	"math"
 
 	"chorale/message"
 	"chorale/segments/arena"
-	"chorale/segments/format"
 	"chorale/topic"
 )
 
 // Reader walks the wanted messages of the history. For one goroutine.
 //
 // It stands at a position, the last seq that was considered. In memory it keeps
-// the place of the next record; in a file it keeps the window that it is in.
+// the place of the next record; in a range of files the window that it is in.
 type Reader struct {
-	log *Log
-	sel *topic.Selection
-	pos uint64
+	log  *Log
+	sel  *topic.Selection
+	pos  uint64
+	last uint64 // not to be passed
+	pins *pins  // of a reader of a range; else nil
+
+	seen       uint32          // partitions of the table when the next two were made
+	partitions []bool          // by id: may hold a wanted topic
+	tops       map[string]bool // first levels of these
 
 	// at is the place of pos+1 in the stretch with this serial number; 0 is none.
 	// The number, and not the stretch, so that a reader who pauses keeps no memory.
 	serial uint64
 	at     arena.Place
 
-	scan *fileScan // of the file that holds pos+1; nil outside of files
+	scan *scan // of the range that holds pos+1; nil outside of files
 	read int64
 }
 
 // NewReader starts behind seq after. Close releases what it holds.
 func (l *Log) NewReader(sel *topic.Selection, after uint64) *Reader {
-	return &Reader{log: l, sel: sel, pos: after}
+	return &Reader{log: l, sel: sel, pos: after, last: math.MaxUint64}
 }
 
 // BytesRead is how many bytes this reader has read from files.
@@ -88,7 +91,7 @@ func (r *Reader) step(out *output) (int64, error) {
 	if r.scan != nil {
 		return r.stepFile(out)
 	}
-	end, v := r.log.End(), r.log.view.Load()
+	end, v := r.view()
 	next := r.pos + 1
 	switch {
 	case next > end:
@@ -103,10 +106,15 @@ func (r *Reader) step(out *output) (int64, error) {
 	if i == len(v.files) {
 		return 0, nil // End is ahead of the view: a Restore is under way
 	}
-	if v.files[i] == nil {
-		return 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, v.manifest.Files[i].Name(), next)
+	return r.open(v, i)
+}
+
+// view is the newest one, or that of a reader of a range, and the last readable seq.
+func (r *Reader) view() (uint64, *view) {
+	if r.pins != nil {
+		return r.last, r.pins.view
 	}
-	return r.open(v.files[i])
+	return r.log.End(), r.log.view.Load()
 }
 
 // stepMemory passes the records of a stretch up to seq last, as far as the output
@@ -128,59 +136,54 @@ func (r *Reader) stepMemory(out *output, s *stretch, last uint64) int64 {
 	return spent
 }
 
-// open starts on a file. Its tables count as looked through, and at least a byte,
-// since the reader comes nearer to its goal.
-func (r *Reader) open(f *file) (int64, error) {
-	h, err := f.acquire()
+// open starts on the range of the manifest that begins at index i: on its files, as
+// far as something is wanted of them, or, if one of these is not here, on those that
+// they replace. Tables count as looked through, and at least a byte, since the reader
+// comes nearer to its goal.
+func (r *Reader) open(v *view, i int) (int64, error) {
+	m := v.manifest.Files[i]
+	x, files := span{first: m.First, last: m.Last}, v.files[i:i+v.manifest.Layer(i)]
+	wanted := make([]*file, 0, len(files))
+	for j, f := range files {
+		m := v.manifest.Files[i+j]
+		if !r.concerns(m) {
+			continue
+		}
+		if f == nil {
+			old, ok := v.keptAt(r.pos + 1)
+			if !ok {
+				return 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, m.Name(), r.pos+1)
+			}
+			x, wanted = old, old.files
+			break
+		}
+		wanted = append(wanted, f)
+	}
+	before := r.read
+	c, err := openScan(r, x, wanted)
 	switch {
 	case errors.Is(err, errGone):
 		return 1, nil // the next step sees a newer view
-	case errors.Is(err, fs.ErrNotExist):
-		r.log.lose(f, err)
-		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.Path)
 	case err != nil:
 		return 0, err
 	}
-	x, n, err := f.load()
-	r.read += n
-	if err != nil {
-		f.release()
-		return 0, r.broken(f, err)
-	}
-	r.scan = newFileScan(f, h, x, r.wanted(x), uint32(r.pos+1-f.meta.First), r.log.window)
-	return n + 1, nil
-}
-
-// wanted lists the blocks that may hold a wanted message, in the order of the
-// file.
-func (r *Reader) wanted(x *format.Index) []format.Block {
-	if r.sel.All() {
-		return x.Blocks
-	}
-	var out []format.Block
-	for _, p := range r.sel.Partitions() {
-		out = append(out, x.Find(p)...)
-	}
-	slices.SortFunc(out, func(a, b format.Block) int { return cmp.Compare(a.Off, b.Off) })
-	return out
+	r.scan = c
+	return r.read - before + 1, nil
 }
 
 // stepFile gives out what is left of the window, and then loads the next one.
 func (r *Reader) stepFile(out *output) (int64, error) {
 	c := r.scan
-	first := c.file.meta.First
 	if r.pos < c.end {
 		before := len(out.dst)
 		r.pos = c.emit(out)
 		return int64(len(out.dst)-before) + 1, nil
 	}
-	if c.end < c.file.meta.Last {
-		n, err := c.load(r.sel, uint32(r.pos+1-first))
-		r.read += n
+	if c.end < c.until {
+		n, err := c.load(uint32(r.pos + 1 - c.first))
 		if err != nil {
-			f := c.file
 			r.leave()
-			return 0, r.broken(f, err)
+			return 0, err
 		}
 		return n + 1, nil
 	}
@@ -204,4 +207,9 @@ func (r *Reader) leave() {
 }
 
 // Close releases files and buffers.
-func (r *Reader) Close() { r.leave() }
+func (r *Reader) Close() {
+	r.leave()
+	if r.pins != nil {
+		r.pins.release()
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"regexp"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"sync/atomic"
 
 	"chorale/disk"
+	"chorale/segments/cache"
 	"chorale/segments/format"
 	"chorale/segments/manifest"
 	"chorale/topic"
@@ -68,6 +70,9 @@ type Options struct {
 	// PendingStretches is how many cut but unbuilt stretches may wait for Build;
 	// the next cut then builds one itself, so that memory stays bounded.
 	PendingStretches int
+	// CacheBytes bounds the unpacked blocks and the tables of stores that readers share;
+	// 0 means 64 MiB.
+	CacheBytes int64
 	// Warn is told of each damaged or deviating file, from any goroutine; nil
 	// means nobody listens. What it is told is repaired through Missing.
 	Warn func(error)
@@ -96,18 +101,37 @@ type Log struct {
 	changed   chan struct{}   // closed and replaced by change
 	importing map[Hash]bool   // files that an Import is writing
 	garbage   []*file         // removed by edits, to be dropped by BuildOne
+	built     []*file         // stores that no edit has named yet
 	stray     map[string]bool // data files in the folder that no manifest has named yet
+
+	// cache is shared by all readers: blocks of stores, unpacked, and tables of stores.
+	cache *cache.Cache[blockKey, cached]
 
 	building ioLock
 	wake     chan struct{} // of capacity 1: there may be work for Build
 }
 
+// blockKey names a block of a store, or its tables by indexBlock.
+type blockKey struct {
+	file  *file
+	block uint32
+}
+
+// cached is one of both.
+type cached struct {
+	records []byte
+	index   *format.StoreIndex
+}
+
 const (
+	indexBlock        = math.MaxUint32
+	defaultCacheBytes = 64 << 20
+
 	damagedSuffix = ".damaged"
-	allowedNames  = "FIRST-LAST-HASH.seg, the same with .damaged, and unfinished *.tmp files are allowed"
+	allowedNames  = "FIRST-LAST-HASH.seg or .store, the same with .damaged, and unfinished *.tmp files are allowed"
 )
 
-var dataName = regexp.MustCompile(`^[0-9]{20}-[0-9]{20}-[0-9a-f]{16}\.seg$`)
+var dataName = regexp.MustCompile(`^([0-9]{20})-([0-9]{20})-[0-9a-f]{16}\.(seg|store)$`)
 
 // Open looks at the folder: unfinished files are removed, a foreign name is an
 // error, data files are noted. The manifest is empty until Restore or Install.
@@ -115,9 +139,13 @@ func Open(o Options) (*Log, error) {
 	if o.Warn == nil {
 		o.Warn = func(error) {}
 	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
 	l := &Log{
 		o: o, window: windowBytes, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
 		stray: make(map[string]bool), building: newIOLock(), wake: make(chan struct{}, 1),
+		cache: cache.New[blockKey, cached](o.CacheBytes),
 	}
 	l.view.Store(&view{})
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
@@ -168,11 +196,18 @@ func (l *Log) DurableEnd() uint64 {
 	defer l.mu.Unlock()
 	v := l.view.Load()
 	end := v.manifest.Oldest() - 1
-	for i, f := range v.files {
-		if f == nil {
+	for next := end + 1; ; next = end + 1 {
+		i := v.manifest.Find(next)
+		if i == len(v.files) {
 			break
 		}
-		end = v.manifest.Files[i].Last
+		if x, ok := v.keptAt(next); ok {
+			end = x.last
+		} else if m := v.manifest.Files[i]; v.whole(m.First, m.Last) {
+			end = m.Last
+		} else {
+			break
+		}
 	}
 	for _, s := range v.stretches {
 		if s.First() == end+1 && s.built != nil {
@@ -188,6 +223,8 @@ type Stats struct {
 	Bytes        int64 // of these files
 	Missing      int   // of these files, not here
 	MissingBytes int64
+	Replaced     int   // files that edits have replaced, read until what replaced them is here
+	Built        int   // stores here that no edit has named yet
 	Stray        int   // data files here that no manifest has named
 	Stretches    int   // in memory, the open one included
 	MemoryBytes  int64 // that they take

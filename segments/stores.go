@@ -1,8 +1,18 @@
 package segments
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+
 	"chorale/message"
 	"chorale/segments/format"
+	"chorale/segments/layer"
+	"chorale/segments/manifest"
+	"chorale/topic"
 )
 
 // Volumes sums what the files with these hashes hold of each topic: bytes are those
@@ -10,13 +20,104 @@ import (
 // (format.CompareTree), its First and Last are seqs over all of the files. Errors:
 // ErrNotHere for a file that is not in the manifest or not on this node, ErrCorrupt,
 // the disk's. Any goroutine.
-func (l *Log) Volumes(inputs []Hash) ([]format.TopicVolume, error) { panic("contract") }
+func (l *Log) Volumes(inputs []Hash) ([]format.TopicVolume, error) {
+	sums := make(map[uint32]*format.TopicVolume)
+	for _, h := range inputs {
+		topics, err := l.topicsOf(h)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range topics {
+			sum := sums[t.ID]
+			if sum == nil {
+				sums[t.ID] = &t
+				continue
+			}
+			sum.Messages += t.Messages
+			sum.Bytes += t.Bytes
+			sum.First, sum.Last = min(sum.First, t.First), max(sum.Last, t.Last)
+		}
+	}
+	out := make([]format.TopicVolume, 0, len(sums))
+	for _, sum := range sums {
+		out = append(out, *sum)
+	}
+	slices.SortFunc(out, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
+	return out, nil
+}
+
+// topicsOf reads the topic table of a live file.
+func (l *Log) topicsOf(h Hash) ([]format.TopicVolume, error) {
+	f, handle, err := l.acquire(h)
+	if err != nil {
+		return nil, err
+	}
+	topics, err := f.Topics(handle)
+	if errors.Is(err, ErrCorrupt) {
+		l.lose(f, err)
+	}
+	// What only readers want is not worth an error: the file is immutable.
+	_ = f.release()
+	return topics, err
+}
+
+// pins are a view whose files stay on the disk.
+type pins struct {
+	view  *view
+	files []*file // held
+}
+
+func (p *pins) release() {
+	for _, f := range p.files {
+		_ = f.unhold()
+	}
+	p.files = nil
+}
 
 // NewRangeReader reads everything from seq first to last, which must be in files or
 // in memory here: at its end Progress.Scanned is last, and Read gives nothing more.
 // What it reads stays on the disk until Close, whatever edits do meanwhile. Errors:
 // ErrExpired, ErrNotHere. Any goroutine; the reader is for one.
-func (l *Log) NewRangeReader(first, last uint64) (*Reader, error) { panic("contract") }
+func (l *Log) NewRangeReader(first, last uint64) (*Reader, error) {
+	all, err := topic.ParseFilters("**")
+	if err != nil {
+		panic(fmt.Sprintf("segments: the filter for everything: %v", err))
+	}
+	r := &Reader{log: l, sel: topic.NewSelection(l.o.Topics, all), pos: first - 1, last: last}
+	for {
+		end := l.End()
+		p := &pins{view: l.view.Load()}
+		switch oldest := p.view.manifest.Oldest(); {
+		case first < oldest:
+			return nil, fmt.Errorf("%w: position %d, the oldest message is %d", ErrExpired, first, oldest)
+		case last > end:
+			return nil, fmt.Errorf("%w: messages %d to %d, the newest is %d", ErrNotHere, first, last, end)
+		}
+		if p.hold(first, last) {
+			r.pins = p
+			return r, nil
+		}
+		p.release() // a newer view has let files go
+	}
+}
+
+// hold keeps the files with these seqs. Of one that is not here Read will tell.
+func (p *pins) hold(first, last uint64) bool {
+	files := slices.Clone(p.view.files)
+	for _, x := range p.view.kept {
+		files = append(files, x.files...)
+	}
+	for _, f := range files {
+		if f == nil || f.meta.Last < first || f.meta.First > last {
+			continue
+		}
+		if f.hold() != nil {
+			return false
+		}
+		p.files = append(p.files, f)
+	}
+	return true
+}
 
 // StoreBuilder writes a layer: the stores of a range. For one goroutine, which may
 // take its time between two calls.
@@ -24,19 +125,29 @@ func (l *Log) NewRangeReader(first, last uint64) (*Reader, error) { panic("contr
 // Its memory is at most 64 KiB a store, some bytes a block and a topic, and a spool of
 // 64 MiB for finished blocks, which goes on in a file; it has two files open at most.
 // The bytes of the stores depend on the records, the range and the assignment alone.
-type StoreBuilder struct{}
+type StoreBuilder struct {
+	log         *Log
+	first, last uint64
+	builder     *layer.Builder
+}
 
 // NewStoreBuilder starts the layer of seqs first to last. storeOf says which store,
 // from 0 to stores-1, takes a topic; it must always answer the same. A store without
 // messages gets no file. level goes into the files' descriptions (FileMeta.Level). The
 // error is the disk's.
 func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
-	panic("contract")
+	return &StoreBuilder{log: l, first: first, last: last, builder: layer.New(layer.Options{
+		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level,
+		Stores: stores, StoreOf: storeOf, Name: l.o.Topics.Name, SpoolMemory: spoolMemory,
+	})}, nil
 }
+
+// spoolMemory is how many bytes of finished blocks a builder keeps in memory.
+const spoolMemory = 64 << 20
 
 // Add copies the next record of the range: seqs rise by one from first. The error is
 // the disk's; only Abort may follow it.
-func (b *StoreBuilder) Add(r message.Record) error { panic("contract") }
+func (b *StoreBuilder) Add(r message.Record) error { return b.builder.Add(r) }
 
 // Finish writes the stores and describes them, in the order of the manifest. All
 // records of the range were added. The files are durable then, and the Log holds them
@@ -45,16 +156,105 @@ func (b *StoreBuilder) Add(r message.Record) error { panic("contract") }
 // is told the bytes of each finished file; its error ends the work, as that of the
 // disk does, and only Abort may follow.
 func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, error) {
-	panic("contract")
+	l := b.log
+	var have func(FileMeta) *format.File
+	if l.hasRange(b.first, b.last) {
+		have = l.sound
+	}
+	var files []*file
+	var metas []FileMeta
+	err := b.builder.Finish(have, func(o layer.Output) error {
+		files = append(files, newFile(o.File, l.o.FS, o.Meta))
+		metas = append(metas, o.Meta)
+		if progress == nil {
+			return nil
+		}
+		return progress(o.Meta.Bytes)
+	})
+	if err == nil {
+		err = l.o.FS.SyncDir(l.o.Dir)
+	}
+	if err != nil {
+		l.mu.Lock()
+		for _, f := range files {
+			l.stray[f.meta.Name()] = true
+		}
+		l.mu.Unlock()
+		return nil, err
+	}
+	b.Abort() // the spool
+	manifest.Sort(metas)
+	l.settleStores(files)
+	return metas, nil
+}
+
+// settleStores takes durable stores in, which an edit may have named already.
+func (l *Log) settleStores(files []*file) {
+	var deviating []*file
+	l.mu.Lock()
+	for _, f := range files {
+		delete(l.stray, f.meta.Name())
+	}
+	l.change(func(v *view) {
+		l.built = append(l.built, files...)
+		deviating = l.settle(v)
+	})
+	l.mu.Unlock()
+	l.awake()
+	if err := l.discard(deviating); err != nil {
+		l.o.Warn(err)
+	}
 }
 
 // Abort gives up what is not finished. After Finish it does nothing, so it can be
 // deferred. What it cannot remove Open will.
-func (b *StoreBuilder) Abort() { panic("contract") }
+func (b *StoreBuilder) Abort() { b.builder.Abort() }
 
 // Tidy removes the data files here that neither a manifest nor a reader needs: those
 // whose seqs lie in complete ranges of the manifest here, or before its start.
 // Outputs of seqs first to last are spared: the active plan's; 0, 0 for none. To be
 // called when a node has caught up with its log after a start, and when a plan ends.
 // The error is the disk's. Any goroutine.
-func (l *Log) Tidy(first, last uint64) error { panic("contract") }
+func (l *Log) Tidy(first, last uint64) error {
+	var names []string
+	var files []*file
+	l.mu.Lock()
+	v := l.view.Load()
+	for name := range l.stray {
+		a, b := rangeOf(name)
+		if (a != first || b != last) && v.whole(a, b) {
+			names = append(names, name)
+			delete(l.stray, name)
+		}
+	}
+	l.built = slices.DeleteFunc(l.built, func(f *file) bool {
+		drop := f.meta.First != first || f.meta.Last != last
+		if drop {
+			files = append(files, f)
+		}
+		return drop
+	})
+	l.mu.Unlock()
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.drop())
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := l.o.FS.Remove(l.path(name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rangeOf is the range in the name of a data file.
+func rangeOf(name string) (first, last uint64) {
+	m := dataName.FindStringSubmatch(name)
+	first, errFirst := strconv.ParseUint(m[1], 10, 64)
+	last, errLast := strconv.ParseUint(m[2], 10, 64)
+	if errFirst != nil || errLast != nil { // more than a seq can be: nothing covers it
+		return math.MaxUint64, math.MaxUint64
+	}
+	return first, last
+}

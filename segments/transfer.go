@@ -52,10 +52,11 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	l.change(func(v *view) {
 		if i := slices.Index(v.manifest.Files, meta); i >= 0 && v.files[i] == nil {
 			v.files[i] = f
-			deviating = v.settle()
+			deviating = l.settle(v)
 		}
 	})
 	l.mu.Unlock()
+	l.awake()
 	if err := l.discard(deviating); err != nil {
 		l.o.Warn(err)
 	}
@@ -101,6 +102,15 @@ func (l *Log) endImport(h Hash) {
 // even if it is removed meanwhile. ErrNotHere if the manifest does not name it or
 // it is missing.
 func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) {
+	f, handle, err := l.acquire(h)
+	if err != nil {
+		return nil, FileMeta{}, err
+	}
+	return lent{handle, f}, f.meta, nil
+}
+
+// acquire opens a live file.
+func (l *Log) acquire(h Hash) (*file, disk.File, error) {
 	for _, f := range l.view.Load().files {
 		if f == nil || f.meta.Hash != h {
 			continue
@@ -108,14 +118,14 @@ func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) {
 		handle, err := f.acquire()
 		switch {
 		case err == nil:
-			return lent{handle, f}, f.meta, nil
+			return f, handle, nil
 		case errors.Is(err, fs.ErrNotExist):
 			l.lose(f, err)
 		case !errors.Is(err, errGone):
-			return nil, FileMeta{}, err
+			return nil, nil, err
 		}
 	}
-	return nil, FileMeta{}, fmt.Errorf("%w: no file with hash %s", ErrNotHere, h)
+	return nil, nil, fmt.Errorf("%w: no file with hash %s", ErrNotHere, h)
 }
 
 // lent is a file whose Close ends the reading of it.
@@ -125,64 +135,3 @@ type lent struct {
 }
 
 func (x lent) Close() error { return x.f.release() }
-
-// SeekTime returns the seq behind which the messages of time t or later lie: the
-// newest seq if there is none yet.
-func (l *Log) SeekTime(t int64) (after uint64, err error) {
-	for {
-		end, v := l.End(), l.view.Load()
-		i, _ := slices.BinarySearchFunc(v.manifest.Files, t, func(m FileMeta, t int64) int {
-			if m.LastTime < t {
-				return -1
-			}
-			return 1
-		})
-		if i == len(v.files) || v.inMemory(v.manifest.Files[i]) {
-			return v.seekTime(t, end), nil
-		}
-		m, f := v.manifest.Files[i], v.files[i]
-		if t <= m.FirstTime {
-			return m.First - 1, nil
-		}
-		if f == nil {
-			return 0, fmt.Errorf("%w: %s", ErrNotHere, m.Name())
-		}
-		if after, err = l.seekTimeIn(f, t); !errors.Is(err, errGone) {
-			return after, err
-		}
-	}
-}
-
-// seekTime searches the stretches in memory.
-func (v *view) seekTime(t int64, end uint64) uint64 {
-	for i, s := range v.stretches {
-		last := end
-		if i+1 < len(v.stretches) {
-			last = min(end, v.stretches[i+1].First()-1)
-		}
-		if s.First() > end {
-			break
-		}
-		if after := s.SeekTime(t, last); after < last {
-			return after
-		}
-	}
-	return end
-}
-
-func (l *Log) seekTimeIn(f *file, t int64) (uint64, error) {
-	h, err := f.acquire()
-	if errors.Is(err, fs.ErrNotExist) {
-		l.lose(f, err)
-		return 0, fmt.Errorf("%w: %s", ErrNotHere, f.Path)
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.release()
-	after, err := f.SeekTime(h, t)
-	if errors.Is(err, ErrCorrupt) {
-		l.lose(f, err)
-	}
-	return after, err
-}

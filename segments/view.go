@@ -26,6 +26,7 @@ type stretch struct {
 type view struct {
 	manifest  Manifest
 	files     []*file // as manifest.Files; nil is not here
+	kept      []span  // replaced ranges that are read until what replaced them is here
 	stretches []*stretch
 }
 
@@ -47,39 +48,22 @@ func (v *view) inMemory(m FileMeta) bool {
 	return len(v.stretches) > 0 && v.stretches[0].First() <= m.First
 }
 
+// lacks reports whether the i-th file is to be fetched. One of a stretch in memory is
+// built from there, a store is not.
+func (v *view) lacks(i int) bool {
+	m := v.manifest.Files[i]
+	return v.files[i] == nil && (m.Kind == KindStore || !v.inMemory(m))
+}
+
 // change exchanges the view for an edited copy, under l.mu, and tells who waits
 // for Changed.
 func (l *Log) change(edit func(v *view)) {
 	old := l.view.Load()
-	v := &view{manifest: old.manifest, files: slices.Clone(old.files), stretches: slices.Clone(old.stretches)}
+	v := &view{manifest: old.manifest, files: slices.Clone(old.files), kept: slices.Clone(old.kept), stretches: slices.Clone(old.stretches)}
 	edit(v)
 	l.view.Store(v)
 	close(l.changed)
 	l.changed = make(chan struct{})
-}
-
-// settle lets go of the stretches whose files are here and in the manifest. A
-// stretch whose file differs from what the manifest names is given up as well: the
-// manifest is the cluster's word. Its file is returned for quarantine.
-func (v *view) settle() (deviating []*file) {
-	for len(v.stretches) > 0 {
-		s := v.stretches[0]
-		if !s.closed || s.Last() > v.manifest.End() {
-			break
-		}
-		if i := v.manifest.Find(s.First()); i < len(v.files) {
-			switch {
-			case s.built != nil && s.built.meta == v.manifest.Files[i]:
-				v.files[i] = s.built
-			case s.built != nil:
-				deviating = append(deviating, s.built)
-			case v.files[i] == nil:
-				return deviating // its file is still to be built
-			}
-		}
-		v.stretches = v.stretches[1:]
-	}
-	return deviating
 }
 
 // discard puts own files aside that deviate from the manifest.
@@ -130,9 +114,19 @@ func (l *Log) lose(f *file, cause error) {
 	l.o.Warn(errors.Join(cause, l.quarantine(f.Path)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.view.Load().files, f); i >= 0 {
-		l.change(func(v *view) { v.files[i] = nil })
-	}
+	l.change(func(v *view) {
+		if i := slices.Index(v.files, f); i >= 0 {
+			v.files[i] = nil
+		}
+		v.kept = slices.DeleteFunc(v.kept, func(x span) bool {
+			lost := slices.Contains(x.files, f)
+			if lost {
+				l.retire(v, slices.DeleteFunc(slices.Clone(x.files), func(g *file) bool { return g == f }))
+			}
+			return lost
+		})
+	})
+	l.awake()
 }
 
 // Proposals lists files that are built here but not in the manifest, oldest
@@ -154,8 +148,8 @@ func (l *Log) Proposals() []FileMeta {
 func (l *Log) Missing() []FileMeta {
 	v := l.view.Load()
 	var out []FileMeta
-	for i, f := range v.files {
-		if m := v.manifest.Files[i]; f == nil && !v.inMemory(m) {
+	for i, m := range v.manifest.Files {
+		if v.lacks(i) {
 			out = append(out, m)
 		}
 	}
@@ -175,10 +169,12 @@ func (l *Log) Stats() Stats {
 	s := Stats{End: l.End(), DurableEnd: l.DurableEnd()}
 	v := l.view.Load()
 	s.Oldest, s.Files, s.Stretches = v.manifest.Oldest(), len(v.files), len(v.stretches)
-	for i, f := range v.files {
-		m := v.manifest.Files[i]
+	for _, x := range v.kept {
+		s.Replaced += len(x.files)
+	}
+	for i, m := range v.manifest.Files {
 		s.Bytes += m.Bytes
-		if f == nil && !v.inMemory(m) {
+		if v.lacks(i) {
 			s.Missing++
 			s.MissingBytes += m.Bytes
 		}
@@ -188,6 +184,6 @@ func (l *Log) Stats() Stats {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Stray = len(l.stray)
+	s.Stray, s.Built = len(l.stray), len(l.built)
 	return s
 }

@@ -105,26 +105,26 @@ func decodeBlock(b []byte, before Block, span uint64) (x Block, rest []byte, err
 // Index is the block table with a way from partition to blocks. Immutable.
 type Index struct {
 	Blocks     []Block
-	partitions []span // ascending by id
+	partitions []Span // ascending by id
 }
 
-// span says which blocks belong to a partition.
-type span struct{ id, from, to uint32 }
+// Span says which blocks belong to a partition: From up to, but without, To.
+type Span struct{ ID, From, To uint32 }
 
 // newIndex groups the blocks; a partition in two places is damage.
 func newIndex(blocks []Block) (*Index, error) {
 	x := &Index{Blocks: blocks}
 	for i, b := range blocks {
-		if n := len(x.partitions); n > 0 && x.partitions[n-1].id == b.Partition {
-			x.partitions[n-1].to++
+		if n := len(x.partitions); n > 0 && x.partitions[n-1].ID == b.Partition {
+			x.partitions[n-1].To++
 			continue
 		}
-		x.partitions = append(x.partitions, span{b.Partition, uint32(i), uint32(i + 1)})
+		x.partitions = append(x.partitions, Span{b.Partition, uint32(i), uint32(i + 1)})
 	}
-	slices.SortFunc(x.partitions, func(a, b span) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(x.partitions, func(a, b Span) int { return cmp.Compare(a.ID, b.ID) })
 	for i := 1; i < len(x.partitions); i++ {
-		if x.partitions[i].id == x.partitions[i-1].id {
-			return nil, fmt.Errorf("%w: the blocks of partition %d stand apart", ErrCorrupt, x.partitions[i].id)
+		if x.partitions[i].ID == x.partitions[i-1].ID {
+			return nil, fmt.Errorf("%w: the blocks of partition %d stand apart", ErrCorrupt, x.partitions[i].ID)
 		}
 	}
 	return x, nil
@@ -134,10 +134,10 @@ func newIndex(blocks []Block) (*Index, error) {
 func (x *Index) Partitions() int { return len(x.partitions) }
 
 // Find returns the blocks of a partition, none if the file has none of it.
-func (x *Index) Find(id uint32) []Block {
-	i, ok := slices.BinarySearchFunc(x.partitions, id, func(p span, id uint32) int { return cmp.Compare(p.id, id) })
+func (x *Index) Find(id uint32) Span {
+	i, ok := slices.BinarySearchFunc(x.partitions, id, func(p Span, id uint32) int { return cmp.Compare(p.ID, id) })
 	if !ok {
-		return nil
+		return Span{ID: id}
 	}
-	return x.Blocks[x.partitions[i].from:x.partitions[i].to]
+	return x.partitions[i]
 }

@@ -33,6 +33,15 @@ type lists struct {
 // Topics is the number of topics of the store.
 func (l *lists) Topics() int { return len(l.ids) }
 
+// All lists all blocks.
+func (x *StoreIndex) All() []uint32 {
+	out := make([]uint32, len(x.Blocks))
+	for i := range out {
+		out[i] = uint32(i)
+	}
+	return out
+}
+
 // Wanted lists the blocks that hold a topic that is wanted, ascending.
 func (x *StoreIndex) Wanted(wanted func(id uint32) bool) []uint32 {
 	marks := make([]bool, len(x.Blocks))

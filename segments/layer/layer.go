@@ -27,6 +27,7 @@ type Options struct {
 	Dir                 string
 	First, Last         uint64 // the range
 	FirstTime, LastTime int64
+	Level               uint8 // of the files
 	Stores              int
 	StoreOf             func(topic uint32) int // 0 to Stores-1, always the same
 	Name                func(topic uint32) string
@@ -154,7 +155,7 @@ func (b *Builder) write(s *store, to io.Writer) (manifest.FileMeta, *format.File
 		return manifest.FileMeta{}, nil, err
 	}
 	meta := manifest.Describe(sum)
-	meta.Topics, meta.Ancestor = uint32(len(volumes)), ancestor(volumes)
+	meta.Level, meta.Topics, meta.Ancestor = b.o.Level, uint32(len(volumes)), ancestor(volumes)
 	return meta, sum.File, nil
 }
 

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -98,7 +99,7 @@ func (s *spool) each(places []place, f func(b []byte)) error {
 		}
 		b := s.buf[:p.bytes]
 		if n, err := s.file.ReadAt(b, p.off); n < len(b) {
-			return fmt.Errorf("read %s at %d: %d of %d bytes: %w", s.path, p.off, n, len(b), orEOF(err))
+			return fmt.Errorf("read %s at %d: %d of %d bytes: %w", s.path, p.off, n, len(b), cut(err))
 		}
 		if got := message.Sum(b); got != p.sum {
 			return fmt.Errorf("%s at %d: %w: checksum %08x, want %08x", s.path, p.off, format.ErrCorrupt, got, p.sum)
@@ -108,8 +109,9 @@ func (s *spool) each(places []place, f func(b []byte)) error {
 	return nil
 }
 
-func orEOF(err error) error {
-	if err == nil {
+// cut is the cause of a short read; never io.EOF, which is how a subscription ends well.
+func cut(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

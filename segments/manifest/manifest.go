@@ -210,7 +210,7 @@ func (m Manifest) Apply(e Edit) (Manifest, error) {
 		return m, fmt.Errorf("the edit removes %d files, of which the manifest does not hold %d", len(e.Remove), len(e.Remove)-len(m.Files)+kept)
 	}
 	next.Files = append(next.Files, e.Add...)
-	slices.SortFunc(next.Files, compareFiles)
+	Sort(next.Files)
 	if err := next.Check(); err != nil {
 		return m, err
 	}
@@ -219,6 +219,9 @@ func (m Manifest) Apply(e Edit) (Manifest, error) {
 	}
 	return next, nil
 }
+
+// Sort puts the files of a layer into the order of the manifest.
+func Sort(files []FileMeta) { slices.SortFunc(files, compareFiles) }
 
 func compareFiles(a, b FileMeta) int {
 	return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Ancestor, b.Ancestor), bytes.Compare(a.Hash[:], b.Hash[:]))
