@@ -329,7 +329,11 @@ func (p *process) watch(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	ready, told := false, false
+	strangers := map[string]bool{}
 	for {
+		if err := p.remember(); err != nil {
+			return err
+		}
 		if now := p.notReady() == ""; now != ready {
 			ready = now
 			p.server.SetReady(ready)
@@ -340,8 +344,11 @@ func (p *process) watch(ctx context.Context) error {
 			p.log.Info("ready", "api", p.addresses.API, "http", p.addresses.HTTP, "raft", p.addresses.Raft, "gossip", p.addresses.Gossip, "cluster", p.folder.get().Cluster)
 			p.ready(p.addresses)
 		}
-		if err := p.remember(); err != nil {
-			return err
+		for _, m := range p.gossip.Members() {
+			if !p.directory.ours(m) && !strangers[m.ID] {
+				strangers[m.ID] = true
+				p.log.Warn("a node of another cluster is in the gossip and is left alone", "node", m.ID, "address", m.Gossip, "cluster", fmt.Sprintf("%x", m.Cluster))
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 )
 
 // testLog passes the nodes' log to the test's.
@@ -50,8 +53,8 @@ func dial(t *testing.T, address string) api.StreamClient {
 	return api.NewStreamClient(conn)
 }
 
-// TestCluster: three nodes found a cluster, a batch published to each of them is
-// delivered by each of them.
+// TestCluster: three nodes found a cluster, what is published to each of them is
+// delivered by each of them, and each can be asked about the whole.
 func TestCluster(t *testing.T) {
 	log := &testLog{t: t}
 	defer log.dumpIfFailed()
@@ -75,24 +78,48 @@ func TestCluster(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("not ready in time")
 	}
+	var producer message.ProducerID
 	for i, n := range nodes {
-		publish(t, dial(t, n.API), fmt.Sprintf("app/n%d", i), "hello from "+n.ID)
+		producer = publish(t, dial(t, n.API), fmt.Sprintf("app/n%d", i), "hello from "+n.ID)
 	}
 	for _, n := range nodes {
 		got := recoverAll(t, dial(t, n.API))
 		if len(got) != 3 {
 			t.Errorf("node %s delivers %q", n.ID, got)
 		}
+		c := dial(t, n.API)
+		// Every node knows the end of the stream and the numbers of producers: the
+		// leader does, the others ask it.
+		stream, err := c.Subscribe(t.Context(), &api.SubscribeRequest{Filters: []string{"**"}, Start: &api.SubscribeRequest_AfterSeq{AfterSeq: 4}})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "the end of the stream, which is 3") {
+			t.Errorf("node %s, beyond the end: %v", n.ID, err)
+		}
+		if r, err := c.GetProducer(t.Context(), &api.GetProducerRequest{ProducerId: producer[:]}); err != nil || r.LastNumber != 1 {
+			t.Errorf("node %s knows the producer as %v, %v", n.ID, r, err)
+		}
+		st, err := c.GetStatus(t.Context(), &api.GetStatusRequest{})
+		if err != nil || len(st.Members) != 3 || st.LeaderId == "" || st.NotReady != "" {
+			t.Fatalf("node %s: %v, %v", n.ID, st, err)
+		}
+		for i, m := range st.Members {
+			if m.NodeId != nodes[i].ID || !m.Voter || m.Gossip != "alive" || m.ApiAddress != nodes[i].API || m.HttpAddress != nodes[i].HTTP || m.Leader != (m.NodeId == st.LeaderId) {
+				t.Errorf("node %s says of %s: %v", n.ID, nodes[i].ID, m)
+			}
+		}
 	}
 }
 
 // publish stores one message for sure and once: a busy machine may lose its leader
 // at any time.
-func publish(t *testing.T, c api.StreamClient, topic, payload string) {
+func publish(t *testing.T, c api.StreamClient, topic, payload string) message.ProducerID {
 	t.Helper()
+	producer := message.ProducerID(uuid.New())
 	var b message.Builder
 	b.Add(1, message.Entry{Topic: topic, Draft: message.Draft{Payload: []byte(payload)}})
-	batch := b.Encode(nil, message.ProducerID(uuid.New()))
+	batch := b.Encode(nil, producer)
 	deadline := time.Now().Add(patience)
 	for {
 		r, err := try(t, c, batch)
@@ -100,7 +127,7 @@ func publish(t *testing.T, c api.StreamClient, topic, payload string) {
 			if k := r.Outcomes[0].Kind; k != api.Outcome_STORED && k != api.Outcome_DUPLICATE {
 				t.Fatalf("published to %s: %v", topic, r)
 			}
-			return
+			return producer
 		}
 		if time.Now().After(deadline) || r.GetError().GetKind() == api.PublishError_INVALID {
 			t.Fatalf("published to %s: %v, %v", topic, r, err)
