@@ -160,7 +160,7 @@ func (p *project) up(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	p.env = append(p.env, "CGO_ENABLED=0")
-	p.run(ctx, t, "go", "build", "-o", filepath.Join(dir, "chorale"), "chorale/cmd/chorale")
+	p.run(ctx, t, "go", "build", "-trimpath", "-o", filepath.Join(dir, "chorale"), "chorale/cmd/chorale")
 	p.run(ctx, t, "docker", "build", "-q", "-t", p.image, "-f", "../../deploy/Dockerfile", dir)
 	t.Cleanup(func() { p.output(t, "docker", "rmi", "-f", p.image) })
 	t.Cleanup(func() {
