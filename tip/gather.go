@@ -1,204 +1,181 @@
 package tip
 
 import (
-	"encoding/binary"
 	"sync"
 	"unsafe"
 
-	"chorale/message"
 	"chorale/tip/prefetch"
 	"chorale/tip/radix"
 )
 
 // cursor is a reader's place in the index of one partition: all entries before
-// block.entries[i] were gathered.
+// block.entries[i] were looked at.
 type cursor struct {
-	partition *partition
+	partition *partition // nil as long as it never had a message
 	block     *block
-	entries   *[blockEntries]uint64 // of block, to ask for it ahead
+	entries   *uint64 // of block, the first: to ask ahead
+	id        uint32
 	i         uint32
 	freed     uint32 // block.freed when it was found
-	took      uint16
-	covered   bool // every topic of the partition is wanted
+	took      uint16 // about how many entries the last window had
+	covered   bool   // every topic of the partition is wanted
 }
 
-// ahead is how many records, or cursors, are asked for before their turn comes.
-const (
-	recordsAhead = 32
-	group        = 8
-	cursorsAhead = 8
-	maxAsk       = 512
-)
+// cursorsAhead is how many cursors are asked for before their turn comes.
+const cursorsAhead = 8
 
-// stretch is a part of the ring whose wanted positions were gathered and are being
-// delivered.
+// maxAskEntries bounds how many of a cursor's entries are asked for.
+const maxAskEntries = 64
+
+// stretch is a window of the ring whose wanted positions were gathered and are
+// being delivered.
 type stretch struct {
 	lo, hi uint64   // positions
 	seq    uint64   // last seq before hi
-	units  []uint32 // wanted, relative to lo, ascending
+	units  []uint32 // where wanted records start, relative to lo, ascending
 	next   int      // index of the next to deliver
 	asked  int      // index of the next to ask for
-	sorted bool
-	bytes  int // about the stride of a record
+	bytes  int      // about the stride of a record
+
+	// While gathering.
+	sorted  bool
+	entries int
 }
 
+// sorters is shared by all readers: sorting a window needs no state of its own.
 var sorters = sync.Pool{New: func() any { return new(radix.Sorter) }}
 
-// gather lists the wanted messages in [r.at, hi).
-func (r *Reader) gather(hi, seq uint64) {
-	s := &r.stretch
-	s.lo, s.hi, s.seq, s.next, s.asked = r.at, hi, seq, 0, 0
-	s.units, s.sorted = s.units[:0], true
+func (s *stretch) pending() bool { return s.next < len(s.units) }
+
+func (s *stretch) drop() { s.units, s.next = s.units[:0], 0 }
+
+// aim brings the cursors up to date with the wanted partitions, which only grow,
+// and with a reader that was set back.
+func (r *Reader) aim() {
+	if r.gathered > r.at {
+		for i := range r.cursors {
+			r.cursors[i].block = nil
+		}
+	}
+	ids := r.sel.Partitions()
+	if len(ids) == len(r.cursors) {
+		return
+	}
+	old := r.cursors
+	r.cursors = make([]cursor, 0, len(ids))
+	for _, id := range ids {
+		if len(old) > 0 && old[0].id == id {
+			r.cursors = append(r.cursors, old[0])
+			old = old[1:]
+			continue
+		}
+		r.cursors = append(r.cursors, cursor{id: id, covered: r.sel.PartitionCovered(id)})
+	}
+}
+
+// gather lists what is wanted of the next window. The order in which the indexes
+// give it does not matter: it is sorted afterwards. It reports false if the window
+// began to leave the ring meanwhile, and so may lack something.
+func (r *Reader) gather(head, end uint64) bool {
+	r.aim()
+	g, s := &r.tip.ring, &r.stretch
+	s.lo, s.hi, s.seq = r.at, end, head
+	if last := r.at + max(uint64(r.plan.window), 1<<g.shift); last < end {
+		s.hi = last >> g.shift << g.shift
+		c := g.chunk(s.hi >> g.shift)
+		if c == nil {
+			return false
+		}
+		s.seq = c.first - 1
+	}
+	s.units, s.next, s.asked, s.sorted, s.entries = s.units[:0], 0, 0, true, 0
 	for i := range r.cursors {
 		if i+cursorsAhead < len(r.cursors) {
-			c := &r.cursors[i+cursorsAhead]
-			prefetch.Line(unsafe.Pointer(c.block))
-			prefetch.Bytes(uintptr(unsafe.Pointer(c.entries))+uintptr(c.i)*8, 64+int(c.took)*8)
+			r.cursors[i+cursorsAhead].ask()
 		}
 		r.collect(&r.cursors[i])
 	}
+	r.gathered = s.hi
+	if r.tip.floorPosition.Load() > s.lo {
+		s.drop()
+		return false
+	}
 	if !s.sorted {
 		sorter := sorters.Get().(*radix.Sorter)
-		sorter.Sort(s.units, hi-s.lo)
+		sorter.Sort(s.units, s.hi-s.lo)
 		sorters.Put(sorter)
 	}
-	r.gathered = hi
+	r.plan.searched(s.hi-s.lo, int(s.seq-r.scanned), s.entries, len(s.units))
+	return true
 }
 
+// ask prefetches what collect is about to read.
+func (c *cursor) ask() {
+	prefetch.Line(unsafe.Pointer(c.block))
+	prefetch.Bytes(uintptr(unsafe.Pointer(c.entries))+8*uintptr(c.i), 8*(1+int(c.took)))
+}
+
+// collect lists what is wanted of one partition.
 func (r *Reader) collect(c *cursor) {
 	s := &r.stretch
-	b, i := c.block, int(c.i)
-	if b == nil || b.freed.Load() != c.freed {
-		if b, i = c.partition.seek(s.lo); b == nil {
-			c.block = nil
+	if c.partition == nil {
+		if c.partition = r.tip.index.partition(c.id); c.partition == nil {
 			return
 		}
 	}
-	had := len(s.units)
-	for b.base < s.hi {
-		next := b.next.Load()
-		n := int(b.visible.Load())
+	b, i := c.block, int(c.i)
+	if b == nil || b.freed.Load() != c.freed {
+		b, i = c.partition.seek(s.lo)
+	}
+	had, entries := len(s.units), s.entries
+	for b != nil && b.base < s.hi {
+		next, n := b.next.Load(), int(b.visible.Load())
+		if i < n && b.position(i) < s.lo {
+			b, i = c.partition.seek(s.lo) // a linear pass has overtaken the cursor
+			continue
+		}
 		if i < n {
-			delta, end := uint32(b.base-s.lo), uint32(s.hi-s.lo)
-			if c.covered {
-				i += s.take(b.entries[i:n], delta, end)
-			} else {
-				i += r.pick(b.entries[i:n], delta, end)
-			}
+			i += r.take(b.entries[i:n], uint32(b.base-s.lo), uint32(s.hi-s.lo), c.covered)
 		}
 		if next == nil || i < int(b.filled) {
 			break
 		}
 		b, i = next, 0
 	}
-	if had > 0 && had < len(s.units) && s.units[had] < s.units[had-1] {
+	if 0 < had && had < len(s.units) && s.units[had] < s.units[had-1] {
 		s.sorted = false
 	}
-	c.block, c.entries, c.freed, c.i = b, b.entries, b.freed.Load(), uint32(i)
-	c.took = uint16(min(len(s.units)-had, 64))
+	if c.block = b; b != nil {
+		c.entries, c.freed, c.i = unsafe.SliceData(b.entries), b.freed.Load(), uint32(i)
+	}
+	c.took = uint16(min(s.entries-entries, maxAskEntries))
 }
 
-// take lists the entries below end.
-func (s *stretch) take(entries []uint64, delta, end uint32) int {
-	units := s.units
-	for n, e := range entries {
-		at := uint32(e) + delta
-		if at >= end {
-			s.units = units
-			return n
+// take lists what is wanted of entries, as long as they are below end when shifted
+// by delta, and returns how many of them that are.
+func (r *Reader) take(entries []uint64, delta, end uint32, covered bool) int {
+	s := &r.stretch
+	units, n := s.units, 0
+	if covered {
+		for n = 0; n < len(entries); n++ {
+			at := uint32(entries[n]) + delta
+			if at >= end {
+				break
+			}
+			units = append(units, at)
 		}
-		units = append(units, at)
+	} else {
+		for n = 0; n < len(entries); n++ {
+			at := uint32(entries[n]) + delta
+			if at >= end {
+				break
+			}
+			if r.sel.Match(uint32(entries[n] >> 32)) {
+				units = append(units, at)
+			}
+		}
 	}
 	s.units = units
-	return len(entries)
-}
-
-// pick is take for the entries whose topics are wanted.
-func (r *Reader) pick(entries []uint64, delta, end uint32) int {
-	s := &r.stretch
-	for n, e := range entries {
-		at := uint32(e) + delta
-		if at >= end {
-			return n
-		}
-		if r.sel.Match(uint32(e >> 32)) {
-			s.units = append(s.units, at)
-		}
-	}
-	return len(entries)
-}
-
-// deliver copies the messages of the stretch, as many as there is room for.
-func (r *Reader) deliver(out *output) (more bool) {
-	s, g := &r.stretch, &r.tip.ring
-	for s.next < len(s.units) {
-		r.ask(min(len(s.units), s.next+recordsAhead+group))
-		number := (s.lo + uint64(s.units[s.next])) >> g.shift
-		c := g.chunk(number)
-		if c == nil {
-			s.units, s.next = s.units[:0], 0
-			r.placed = false
-			return true
-		}
-		start := number<<g.shift - s.lo // may wrap
-		n := s.next + 1
-		for n < len(s.units) && n < s.next+group && uint64(s.units[n])-start < 1<<g.shift {
-			n++
-		}
-		took := r.copyRecords(c, s.units[s.next:n], uint32(start), out)
-		s.next += took
-		if s.next < n {
-			return false
-		}
-	}
-	r.scanned, r.at = s.seq, s.hi
-	return out.room() > 0
-}
-
-// ask prefetches the records before units[to].
-func (r *Reader) ask(to int) {
-	s, g := &r.stretch, &r.tip.ring
-	if s.asked >= to {
-		return
-	}
-	number := (s.lo + uint64(s.units[s.asked])) >> g.shift
-	if c := g.chunk(number); c != nil {
-		base := uintptr(unsafe.Pointer(&c.buf[0])) - uintptr(number<<g.shift-s.lo)*unitBytes
-		prefetch.Records(base, s.units[s.asked:to], min(s.bytes, maxAsk))
-	}
-	s.asked = to
-}
-
-// copyRecords appends the records at these units, c starting at start, as many as
-// there is room for.
-func (r *Reader) copyRecords(c *chunk, units []uint32, start uint32, out *output) int {
-	buf, room := c.buf, out.room()
-	first := out.count == 0
-	dst := out.dst
-	from, to, n := 0, 0, 0
-	for _, u := range units {
-		at := int(u-start) * unitBytes
-		stride := message.Stride(int(binary.LittleEndian.Uint32(buf[at:])))
-		if stride > room && !first {
-			break
-		}
-		first = false
-		room -= stride
-		if at != to {
-			dst = append(dst, buf[from:to]...)
-			from = at
-		}
-		to = at + stride
-		n++
-	}
-	if n == 0 {
-		return 0
-	}
-	dst = append(dst, buf[from:to]...)
-	r.stretch.bytes = (len(dst) - len(out.dst)) / n
-	out.dst = dst
-	out.count += n
-	last := int(units[n-1]-start) * unitBytes
-	r.scanned = binary.LittleEndian.Uint64(buf[last+8:])
+	s.entries += n
 	return n
 }

@@ -45,5 +45,4 @@ func (g *grace) turn() bool {
 type retired struct {
 	chunks []*chunk
 	blocks *block
-	count  int // blocks
 }

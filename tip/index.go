@@ -2,24 +2,22 @@ package tip
 
 import (
 	"math"
+	"sort"
 	"sync/atomic"
 )
-
-// blockEntries is the number of entries of a block.
-const blockEntries = 1024
 
 // block is a stretch of one partition's index. An entry is a topic id in the upper
 // half and, in the lower, the distance of the message from base in units.
 //
 // Readers follow blocks inside the grace only.
 type block struct {
-	entries *[blockEntries]uint64
-	base    uint64 // position of entries[0]
-	number  uint64 // of the partition's blocks, without gaps
+	entries []uint64 // its length never changes
+	base    uint64   // position of entries[0]
+	number  uint64   // of the partition's blocks, without gaps
 	// visible is how many entries readers may look at; filled how many there are.
 	// filled is the writer's as long as there is no next block.
 	//
-	//	visible <= filled <= blockEntries
+	//	visible <= filled <= len(entries)
 	visible atomic.Uint32
 	filled  uint32
 	next    atomic.Pointer[block]
@@ -33,8 +31,9 @@ type block struct {
 
 	// The writer's.
 	owner *partition
-	link  *block // next in a chunk's list, or in a list of retired or free blocks
-	batch uint64 // last batch that added an entry
+	link  *block   // next in a chunk's list, or in a list of retired or free blocks
+	batch uint64   // last batch that added an entry
+	piece *carving // what it is a piece of, or nil
 }
 
 func (b *block) position(i int) uint64 { return b.base + uint64(uint32(b.entries[i])) }
@@ -79,9 +78,23 @@ func (p *partition) held() int {
 	}
 	n := int(b.visible.Load())
 	if b != oldest {
-		n += int(b.number-oldest.number)*blockEntries - blockEntries/2
+		n += int(b.number-oldest.number)*len(b.prev.entries) - len(oldest.entries)/2
 	}
 	return n
+}
+
+// sparse reports whether the partition has fewer than limit entries at or behind
+// the floor. The writer's.
+func (p *partition) sparse(floor uint64, limit int) bool {
+	b, oldest := p.newest.Load(), p.oldest.Load()
+	n := 0
+	for ; b != oldest && n < limit; b = b.prev {
+		n += int(b.filled)
+	}
+	if b != nil && n < limit {
+		n += sort.Search(int(b.filled), func(i int) bool { return b.position(int(b.filled)-1-i) < floor })
+	}
+	return n < limit
 }
 
 const pageLen = 256
@@ -93,9 +106,14 @@ type index struct {
 	// active is how many partitions have a block.
 	active atomic.Int64
 
-	// The writer's: what the batch touched.
+	// The writer's: what the batch touched. Batches count from 1, a new block says 0.
 	batch   uint64
 	touched []*block
+}
+
+func (x *index) init(blockEntries, pieceEntries int) {
+	x.batch = 1
+	x.pool.whole, x.pool.piece = blockEntries, pieceEntries
 }
 
 // partition returns the index of a partition, or nil if it never had a message.
@@ -107,15 +125,16 @@ func (x *index) partition(id uint32) *partition {
 	return &(*pages)[id/pageLen][id%pageLen]
 }
 
-// add makes the entry of a message. c is the newest chunk.
-func (x *index) add(id, topic uint32, position uint64, c *chunk) {
+// add makes the entry of a message in the newest chunk of g.
+func (x *index) add(g *ring, id, topic uint32) {
+	position := g.position()
 	p := x.partition(id)
 	if p == nil {
 		p = x.grow(id)
 	}
 	b := p.newest.Load()
-	if b == nil || b.filled == blockEntries || position-b.base > math.MaxUint32 {
-		b = x.open(p, b, position, c)
+	if b == nil || int(b.filled) == len(b.entries) || position-b.base > math.MaxUint32 {
+		b = x.open(g, p, b)
 	}
 	b.entries[b.filled] = uint64(topic)<<32 | (position - b.base)
 	b.filled++
@@ -139,9 +158,9 @@ func (x *index) grow(id uint32) *partition {
 }
 
 // open starts a block behind last, which is nil if the partition is idle.
-func (x *index) open(p *partition, last *block, position uint64, c *chunk) *block {
-	b := x.pool.take()
-	b.owner, b.base, b.filled = p, position, 0
+func (x *index) open(g *ring, p *partition, last *block) *block {
+	b := x.pool.take(p.sparse(g.oldest<<g.shift, x.pool.whole/2))
+	b.owner, b.base, b.filled = p, g.position(), 0
 	b.number, b.prev = p.blocks, last
 	b.jump = p.jump(b)
 	b.visible.Store(0)
@@ -154,7 +173,7 @@ func (x *index) open(p *partition, last *block, position uint64, c *chunk) *bloc
 		last.next.Store(b)
 	}
 	p.newest.Store(b)
-	b.link, c.blocks = c.blocks, b
+	b.link, g.cur.blocks = g.cur.blocks, b
 	return b
 }
 
@@ -183,7 +202,7 @@ func (x *index) publish() {
 
 // evict gives back the blocks whose messages have all left with chunk c, and moves
 // the others to the chunk of their newest message.
-func (x *index) evict(g *ring, c *chunk, out *retired) {
+func (x *index) evict(g *ring, c *chunk, out **block) {
 	b := c.blocks
 	c.blocks = nil
 	for b != nil {
@@ -193,8 +212,7 @@ func (x *index) evict(g *ring, c *chunk, out *retired) {
 			b.link, to.blocks = to.blocks, b
 		} else {
 			x.free(b)
-			b.link, out.blocks = out.blocks, b
-			out.count++
+			b.link, *out = *out, b
 		}
 		b = link
 	}
@@ -206,7 +224,6 @@ func (x *index) free(b *block) {
 	p := b.owner
 	b.owner = nil
 	b.freed.Add(1)
-	x.pool.inUse.Add(-1)
 	oldest := p.oldest.Load()
 	if oldest == nil || b.number < oldest.number {
 		return
@@ -217,37 +234,4 @@ func (x *index) free(b *block) {
 		p.newest.Store(nil)
 		x.active.Add(-1)
 	}
-}
-
-// pool is the block pool: it hands out blocks and takes them back. The writer's,
-// but for the counters.
-type pool struct {
-	free  *block
-	inUse atomic.Int64
-	idle  atomic.Int64
-	high  atomic.Int64
-}
-
-func (l *pool) take() *block {
-	used := l.inUse.Add(1)
-	if used > l.high.Load() {
-		l.high.Store(used)
-	}
-	b := l.free
-	if b == nil {
-		return &block{entries: new([blockEntries]uint64)}
-	}
-	l.free, b.link = b.link, nil
-	l.idle.Add(-1)
-	return b
-}
-
-// give takes a list of blocks that no reader can see any more.
-func (l *pool) give(list *block, count int) {
-	for list != nil {
-		b := list
-		list = b.link
-		b.link, l.free = l.free, b
-	}
-	l.idle.Add(int64(count))
 }

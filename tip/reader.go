@@ -1,8 +1,6 @@
 package tip
 
 import (
-	"encoding/binary"
-
 	"chorale/message"
 	"chorale/topic"
 )
@@ -10,61 +8,72 @@ import (
 // Reader walks the wanted messages of the tip in order. For one goroutine. It
 // needs no closing.
 type Reader struct {
-	tip *Tip
-	sel *topic.Selection
+	tip    *Tip
+	sel    *topic.Selection
+	method Method
 
 	scanned uint64 // last seq considered
 	at      uint64 // position behind it, if placed
 	placed  bool
 
-	plan     Plan
-	cursors  []cursor
-	parts    int
-	gathered uint64 // all entries before this position were gathered
+	plan    plan
+	cursors []cursor // of the wanted partitions, ascending
+	// gathered is the position before which the cursors have seen all entries.
+	gathered uint64
 	stretch  stretch
 }
 
-// Plan is how a reader finds its messages.
-type Plan uint8
-
-const (
-	Auto Plan = iota
-	Linear
-	Index
-)
-
-// Force sets plan.
-func (r *Reader) Force(p Plan) { r.plan = p }
-
-var WindowBytes = 4 << 20
-
-// NewReader starts behind seq after. The reader belongs to the selection's
-// goroutine.
+// NewReader starts behind seq after. The reader and the selection belong to the
+// same goroutine.
 func (t *Tip) NewReader(sel *topic.Selection, after uint64) *Reader {
-	return &Reader{tip: t, sel: sel, scanned: after}
+	return &Reader{tip: t, sel: sel, scanned: after, plan: plan{density: unknown}}
 }
 
-// Seek moves the reader to behind seq after, for one that comes back from the
+// Seek moves the reader to behind seq after: for one that comes back from the
 // history.
-func (r *Reader) Seek(after uint64) { r.scanned, r.placed = after, false }
+func (r *Reader) Seek(after uint64) {
+	r.scanned, r.placed = after, false
+	r.stretch.drop()
+}
 
-// output is what one Read has appended.
+// Method is how a reader finds its messages.
+type Method uint8
+
+// Planned lets the plan decide, for each stretch anew; the others are for tests
+// and measurements.
+const (
+	Planned Method = iota
+	Linear
+	Indexed
+)
+
+// Force makes the reader use one method only. A selection of everything is read
+// as a whole, whatever the method.
+func (r *Reader) Force(m Method) { r.method = m }
+
+// output is what one Read appends to.
 type output struct {
 	dst   []byte
-	start int
-	limit int
+	room  int // bytes that may still be appended
 	count int
 }
 
-// room is how many bytes may be appended; the first record may exceed it.
-func (o *output) room() int { return o.limit - (len(o.dst) - o.start) }
+// fits reports whether a record of this stride may be appended: the first always.
+func (o *output) fits(stride int) bool { return stride <= o.room || o.count == 0 }
 
-// Read appends padded records of wanted messages to dst until limit bytes were
-// appended (always at least one message if one is there) or the head is reached.
-// It never blocks. ErrEvicted means that Scanned+1 is below the floor; what was
-// appended before is valid and counted in Progress all the same.
+// add appends whole records.
+func (o *output) add(records []byte, count int) {
+	o.dst = append(o.dst, records...)
+	o.room -= len(records)
+	o.count += count
+}
+
+// Read appends padded records of wanted messages to dst until the next one would
+// exceed limit bytes (one message is appended whatever its size) or the head is
+// reached. It never blocks. ErrEvicted means that Scanned+1 is below the floor;
+// what was appended before is valid and counted in Progress all the same.
 func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) {
-	out := output{dst: dst, start: len(dst), limit: limit}
+	out := output{dst: dst, room: limit}
 	more, err := true, error(nil)
 	for more && err == nil {
 		side := r.tip.grace.enter()
@@ -74,8 +83,12 @@ func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) {
 	return out.dst, message.Progress{Count: out.count, Scanned: r.scanned}, err
 }
 
-// step reads on within one chunk, inside the grace. It reports whether there may be more to do.
-func (r *Reader) step(out *output) (bool, error) {
+// step reads on for one stretch, or one chunk, inside the grace. It reports
+// whether there may be more to do.
+func (r *Reader) step(out *output) (more bool, err error) {
+	if r.stretch.pending() {
+		return r.deliver(out), nil
+	}
 	head, end := r.tip.head()
 	if !r.placed || r.at < r.tip.floorPosition.Load() {
 		if err := r.place(head, end); err != nil || !r.placed {
@@ -83,80 +96,52 @@ func (r *Reader) step(out *output) (bool, error) {
 		}
 	}
 	if r.at == end {
+		r.rest()
 		return false, nil
 	}
-	if r.stretch.next < len(r.stretch.units) {
-		return r.deliver(out), nil
-	}
-	if r.plan == Index {
-		r.aim()
-		hi, seq := min(end, r.at+uint64(WindowBytes/8)), head
-		shift := r.tip.ring.shift
-		if hi < end {
-			hi = hi >> shift << shift
-			c := r.tip.ring.chunk(hi >> shift)
-			if c == nil {
-				return true, nil
-			}
-			seq = c.first - 1
-		}
-		r.gather(hi, seq)
-		if r.tip.floorPosition.Load() > r.stretch.lo {
-			r.stretch.units = r.stretch.units[:0]
-			return true, nil
-		}
-		return r.deliver(out), nil
+	all := r.sel.All()
+	if !all && r.indexed(head, end) {
+		return !r.gather(head, end) || r.deliver(out), nil
 	}
 	c := r.tip.ring.chunk(r.at >> r.tip.ring.shift)
 	if c == nil {
-		return true, nil // it went just now: the floor says so
+		return true, nil // it went just now: the next step finds the floor behind it
+	}
+	if all {
+		return r.whole(c, head, end, out), nil
 	}
 	return r.linear(c, end, out), nil
 }
 
-func (r *Reader) aim() {
-	parts := r.sel.Partitions()
-	if len(parts) != r.parts || r.gathered != r.at {
-		r.cursors = r.cursors[:0]
-		for _, id := range parts {
-			if p := r.tip.index.partition(id); p != nil {
-				r.cursors = append(r.cursors, cursor{partition: p, covered: r.sel.PartitionCovered(id)})
-			}
-		}
-		r.parts = len(parts)
-	}
-}
-
-// place finds the position of seq scanned+1. The reader stays unplaced if it is
-// beyond the head.
+// place finds the position of seq scanned+1. The reader stays unplaced if that is
+// beyond the next one to come.
 func (r *Reader) place(head, end uint64) error {
-	t := r.tip
+	g := &r.tip.ring
 	r.placed = false
 	want := r.scanned + 1
 	if want > head {
 		r.at, r.placed = end, want == head+1
 		return r.evicted()
 	}
-	shift := t.ring.shift
-	lo, hi := t.floorPosition.Load()>>shift, (end-1)>>shift
+	lo, hi := r.tip.floorPosition.Load()>>g.shift, (end-1)>>g.shift
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if c := t.ring.chunk(mid); c == nil || c.first <= want {
+		if c := g.chunk(mid); c == nil || c.first <= want {
 			lo = mid
 		} else {
 			hi = mid - 1
 		}
 	}
-	c := t.ring.chunk(lo)
+	c := g.chunk(lo)
 	if c == nil || c.first > want {
 		return r.evicted()
 	}
 	n := want - c.first
 	off := int(c.marks[n/markEvery]) * unitBytes
 	for range n % markEvery {
-		off += message.Stride(int(binary.LittleEndian.Uint32(c.buf[off:])))
+		off += c.stride(off)
 	}
-	r.at, r.placed = c.number<<shift+uint64(off/unitBytes), true
+	r.at, r.placed = c.number<<g.shift+uint64(off/unitBytes), true
 	return nil
 }
 
@@ -168,35 +153,25 @@ func (r *Reader) evicted() error {
 	return nil
 }
 
-// linear reads on in c, asking for each record, up to the end of the chunk or the
-// head.
-func (r *Reader) linear(c *chunk, head uint64, out *output) bool {
-	start := c.number << r.tip.ring.shift
-	off, end := int(r.at-start)*unitBytes, r.tip.ring.end(c, head)
-	run, seq, full := off, r.scanned, false
-	room := out.room()
-	for off < end {
-		first := binary.LittleEndian.Uint64(c.buf[off:])
-		stride := message.Stride(int(uint32(first)))
-		if r.sel.Match(uint32(first >> 32)) {
-			if stride > room && (out.count > 0 || room < out.limit) {
-				full = true
-				break
-			}
-			room -= stride
-			out.count++
-		} else {
-			out.dst = append(out.dst, c.buf[run:off]...)
-			run = off + stride
-		}
-		off += stride
-		seq++
+// moved puts the reader behind what it read of c, up to off. If that is all of it,
+// the next record starts the next chunk.
+func (r *Reader) moved(c *chunk, off int, end uint64) {
+	g := &r.tip.ring
+	r.at = c.number<<g.shift + uint64(off/unitBytes)
+	if end>>g.shift > c.number && off == c.used {
+		r.at = (c.number + 1) << g.shift
 	}
-	out.dst = append(out.dst, c.buf[run:off]...)
-	r.scanned = seq
-	r.at = start + uint64(off/unitBytes)
-	if off == end && head>>r.tip.ring.shift > c.number {
-		r.at = (c.number + 1) << r.tip.ring.shift
-	}
-	return !full && room > 0
 }
+
+// rest gives back what only a recovery needs.
+func (r *Reader) rest() {
+	if cap(r.stretch.units) > restUnits {
+		r.stretch.units = nil
+	}
+	if len(r.cursors) > restCursors {
+		r.cursors = nil
+	}
+}
+
+// What a reader keeps at the live end, at most: 4 and 48 KiB.
+const restUnits, restCursors = 1024, 1024

@@ -29,15 +29,22 @@ type chunk struct {
 	number uint64
 	first  uint64 // seq of the first record
 	buf    []byte
-	// used is the end of the last record. Readers look at it only if the head they
-	// loaded lies behind the chunk: it is written before such a head is published.
+	// used is the end of the last record, last its seq. Readers look at them only if
+	// the head they loaded lies behind the chunk: they are written before such a head
+	// is published.
 	used int
+	last uint64
 	// marks[i] is the unit in buf of record first + i*markEvery, written before that
 	// record is published.
 	marks []uint32
 	// blocks lists the index blocks whose newest message, when they were last looked
 	// at, was in this chunk. The writer's.
 	blocks *block
+}
+
+// stride is the stride of the record at off.
+func (c *chunk) stride(off int) int {
+	return message.Stride(int(binary.LittleEndian.Uint32(c.buf[off:])))
 }
 
 // ring holds the live chunks oldest..newest, number n in slot n % len(slots).
@@ -57,6 +64,7 @@ type ring struct {
 	oldest uint64
 	live   int64 // bytes of live chunks
 	spare  []*chunk
+	arena  []byte // reserved memory that no chunk has yet
 }
 
 // chunkBytesFor is 1/64 of the ring as a power of two within the limits; small
@@ -73,6 +81,20 @@ func (g *ring) init(ringBytes int64) {
 	g.chunkBytes = chunkBytesFor(ringBytes)
 	g.shift = uint(bits.TrailingZeros(uint(g.chunkBytes / unitBytes)))
 	g.slots = make([]atomic.Pointer[chunk], ringBytes/int64(g.chunkBytes))
+}
+
+// spareChunks are reserved beside the ring: so many may wait for readers to leave
+// before the garbage collector's heap must lend more.
+const spareChunks = 8
+
+// reserve takes the memory of a large ring from the system. The caller releases it.
+func (g *ring) reserve() (mapped []byte) {
+	if g.chunkBytes < hugePage {
+		return nil
+	}
+	mapped = reserve(int64(len(g.slots)+spareChunks) * int64(g.chunkBytes))
+	g.arena = aligned(mapped)
+	return mapped
 }
 
 func (g *ring) slot(number uint64) *atomic.Pointer[chunk] {
@@ -108,7 +130,7 @@ func (g *ring) put(r message.Record, stride int) {
 	}
 	g.off += stride
 	if g.off >= g.chunkBytes {
-		c.used = g.off
+		c.used, c.last = g.off, r.Seq()
 	}
 }
 
@@ -123,7 +145,7 @@ func (g *ring) full(size int) bool {
 // open starts a chunk of at least stride bytes whose first record is seq.
 func (g *ring) open(stride int, seq uint64) {
 	if g.cur != nil {
-		g.cur.used = g.off
+		g.cur.used, g.cur.last = g.off, seq-1
 	}
 	c := g.take(max(g.chunkBytes, stride))
 	c.number, c.first, c.used, c.blocks = g.next, seq, 0, nil
@@ -139,8 +161,13 @@ func (g *ring) take(size int) *chunk {
 		g.spare = g.spare[:n-1]
 		return c
 	}
-	buf := make([]byte, size)
-	return &chunk{buf: buf, marks: make([]uint32, size/minStride/markEvery+1)}
+	c := &chunk{marks: make([]uint32, size/minStride/markEvery+1)}
+	if size == g.chunkBytes && len(g.arena) >= size {
+		c.buf, g.arena = g.arena[:size:size], g.arena[size:]
+	} else {
+		c.buf = make([]byte, size)
+	}
+	return c
 }
 
 // drop takes the oldest chunk out of the ring.
@@ -157,4 +184,12 @@ func (g *ring) drop() *chunk {
 		g.cur, g.off = nil, 0
 	}
 	return c
+}
+
+// end is the offset in c behind the last record that is visible with this head.
+func (g *ring) end(c *chunk, head uint64) int {
+	if head>>g.shift > c.number {
+		return c.used
+	}
+	return int(head-c.number<<g.shift) * unitBytes
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"chorale/message"
@@ -56,6 +57,10 @@ func New(bytes int64) *Tip {
 	}
 	t := &Tip{nextSeq: 1}
 	t.ring.init(bytes)
+	if mapped := t.ring.reserve(); mapped != nil {
+		runtime.AddCleanup(t, release, mapped)
+	}
+	t.index.init(blockEntries, pieceEntries)
 	t.floorSeq.Store(1)
 	return t
 }
@@ -71,7 +76,7 @@ func (t *Tip) Append(partition uint32, r message.Record) {
 	if !t.ring.fits(stride) {
 		t.roll(stride)
 	}
-	t.index.add(partition, r.Topic(), t.ring.position(), t.ring.cur)
+	t.index.add(&t.ring, partition, r.Topic())
 	t.ring.put(r, stride)
 	t.nextSeq++
 }
@@ -96,15 +101,11 @@ func (t *Tip) evict() {
 	t.floorPosition.Store((number + 1) << t.ring.shift)
 	t.floorSeq.Store(seq)
 	c := t.ring.drop()
-	t.index.evict(&t.ring, c, &t.young)
+	t.index.evict(&t.ring, c, &t.young.blocks)
 	if len(c.buf) == t.ring.chunkBytes {
 		t.young.chunks = append(t.young.chunks, c)
 	}
 }
-
-// maxRetired bounds the chunks that wait for readers to leave; what is more is
-// left to the garbage collector, so that a stalled reader costs no more than that.
-const maxRetired = 4
 
 // settle makes what no reader can see any more ready for use.
 func (t *Tip) settle() {
@@ -112,19 +113,12 @@ func (t *Tip) settle() {
 		if !t.grace.turn() {
 			break
 		}
-		t.index.pool.give(t.old.blocks, t.old.count)
-		for _, c := range t.old.chunks {
-			if len(t.ring.spare) < maxRetired {
-				t.ring.spare = append(t.ring.spare, c)
-			}
-		}
+		t.index.pool.give(t.old.blocks)
+		t.ring.spare = append(t.ring.spare, t.old.chunks...)
 		clear(t.old.chunks)
 		t.old, t.young = t.young, retired{chunks: t.old.chunks[:0]}
 	}
-	if len(t.young.chunks) > maxRetired {
-		clear(t.young.chunks)
-		t.young = retired{chunks: t.young.chunks[:0]}
-	}
+	t.index.pool.trim()
 }
 
 // Publish makes everything appended visible and wakes who waits.
@@ -156,6 +150,7 @@ func (t *Tip) Reset(next uint64) {
 	for t.ring.oldest < t.ring.next {
 		t.evict()
 	}
+	t.settle()
 	// A place behind all that were handed out: no reader is at the new head by chance.
 	t.ring.next++
 	t.ring.oldest++
@@ -231,12 +226,4 @@ func (t *Tip) Stats() Stats {
 		}
 	}
 	return s
-}
-
-// end is the offset in c behind the last record that is visible with this head.
-func (g *ring) end(c *chunk, head uint64) int {
-	if head>>g.shift > c.number {
-		return c.used
-	}
-	return int(head-c.number<<g.shift) * unitBytes
 }

@@ -34,10 +34,12 @@ func (b *boxedHeap) Merge(into []uint32, sources [][]uint64, _ uint32) []uint32 
 	}
 	heap.Init(&b.cursors)
 	for len(b.cursors) > 0 {
-		c := heap.Pop(&b.cursors).(*boxedCursor)
+		c := b.cursors[0]
 		into = append(into, uint32(c.entries[c.at]))
 		if c.at++; c.at < len(c.entries) {
-			heap.Push(&b.cursors, c)
+			heap.Fix(&b.cursors, 0)
+		} else {
+			heap.Pop(&b.cursors)
 		}
 	}
 	return into

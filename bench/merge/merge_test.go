@@ -1,37 +1,22 @@
 package merge
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
-func make1(rnd *rand.Rand, k, n, run int, gap int) ([][]uint64, uint32) {
-	sources := make([][]uint64, k)
-	p := uint32(0)
-	for done := 0; done < n; {
-		s := rnd.IntN(k)
-		l := 1
-		if run > 1 {
-			l = 1 + rnd.IntN(2*run)
-		}
-		for range l {
-			sources[s] = append(sources[s], 7<<32|uint64(p))
-			p += uint32(6 + rnd.IntN(2*gap-11))
-		}
-		done += l
-	}
-	return sources, p
-}
-
-func TestMergers(t *testing.T) {
+// TestEntrants holds every merge against sorting.
+func TestEntrants(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
-		k := 1 + rnd.IntN(70)
-		src, span := make1(rnd, k, rnd.IntN(5000), 1+rnd.IntN(20), 20)
-		src = append(src, nil)
+	for range 60 {
+		o := Options{Messages: 1 + rnd.IntN(5000), Density: 0.01 + 0.99*rnd.Float64(), Seed: rnd.Uint64()}
+		shape := Shapes()[rnd.IntN(len(Shapes()))]
+		sources, span := shape.sources(o, 1+rnd.IntN(70))
 		var want []uint32
-		for _, s := range src {
+		for _, s := range sources {
 			for _, e := range s {
 				want = append(want, uint32(e))
 			}
@@ -40,38 +25,54 @@ func TestMergers(t *testing.T) {
 		for _, e := range Entrants() {
 			m := e.New()
 			for range 2 {
-				if got := m.Merge(nil, src, span+1); !slices.Equal(got, want) {
-					t.Fatalf("%s: %d sources: %d of %d", e.Name, k, len(got), len(want))
+				if got := m.Merge(nil, sources, span); !slices.Equal(got, want) {
+					t.Fatalf("%s: %d sources, %s: %d positions of %d, or another order", e.Name, len(sources), shape.Name, len(got), len(want))
 				}
 			}
 		}
 	}
 }
 
-func BenchmarkMerge(b *testing.B) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct {
-		name      string
-		k, n, run int
-		gap       int
-	}{
-		{"k=1", 1, 100000, 1, 220}, {"k=4", 4, 100000, 1, 220}, {"k=10,1%", 10, 15000, 1, 2200}, {"k=64", 64, 100000, 1, 220}, {"k=1024", 1024, 150000, 1, 220}, {"k=1024,dense", 1024, 1000000, 1, 22}, {"k=10000", 10000, 1000000, 1, 220}, {"k=10000,dense", 10000, 1500000, 1, 22}, {"k=64,run50", 64, 100000, 50, 22},
-	} {
-		src, span := make1(rnd, c.k, c.n, c.run, c.gap)
-		n := total(src)
-		for _, e := range Entrants() {
-			if c.k >= 10000 && e.Name == "container_heap" {
-				continue
-			}
-			b.Run(c.name+"/"+e.Name, func(b *testing.B) {
-				m := e.New()
-				out := m.Merge(nil, src, span)
-				b.ReportAllocs()
-				for b.Loop() {
-					out = m.Merge(out[:0], src, span)
-				}
-				b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(n), "ns/msg")
-			})
+// TestRun holds the form of the report, and that no merge but the boxed one
+// allocates for messages.
+func TestRun(t *testing.T) {
+	r, err := Run(t.Context(), Options{Sources: []int{1, 64}, Messages: 20_000, Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var form struct {
+		Chosen string
+		Merges []struct {
+			Name    string
+			Sources int
+			Nanos   float64 `json:"ns_per_message"`
+			Allocs  float64 `json:"allocs_per_message"`
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &form); err != nil {
+		t.Fatal(err)
+	}
+	if len(form.Merges) != 2*len(Entrants()) || form.Merges[0].Name != "container_heap" || form.Merges[0].Nanos <= 0 {
+		t.Fatalf("unexpected results: %+v", form)
+	}
+	for _, m := range form.Merges {
+		if m.Name == form.Chosen && m.Allocs > 0.001 {
+			t.Errorf("%s allocates %g times a message", m.Name, m.Allocs)
+		}
+	}
+	if err := r.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, o := range []Options{{Sources: []int{0}}, {Density: 2}, {Messages: 1 << 30}, {Rounds: -1}} {
+		if _, err := Run(t.Context(), o); err == nil {
+			t.Errorf("%+v is accepted", o)
 		}
 	}
 }

@@ -11,22 +11,39 @@ import (
 // Cost is what some work took.
 type Cost struct {
 	CPU, Wall time.Duration
-	Allocs    uint64 // allocations of the whole process
+	// Allocs and Bytes count the allocations of the whole process.
+	Allocs, Bytes uint64
 }
 
-// Of runs work on a locked thread. On systems where the time of a thread cannot be
-// read, CPU is the wall time.
+// Of runs work and returns what it took. On systems where the time of a thread
+// cannot be read, CPU is the wall time.
 func Of(work func()) Cost {
+	var c Cost
+	c.Allocs, c.Bytes = Allocations(func() {
+		wall := time.Now()
+		c.CPU = Thread(work)
+		c.Wall = time.Since(wall)
+	})
+	return c
+}
+
+// Thread runs work on a locked thread and returns the processor time of it.
+func Thread(work func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	cpu := threadTime()
+	work()
+	return threadTime() - cpu
+}
+
+// Allocations runs work and returns how often, and how many bytes, the process
+// allocated meanwhile.
+func Allocations(work func()) (count, bytes uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu, wall := threadTime(), time.Now()
 	work()
-	c := Cost{CPU: threadTime() - cpu, Wall: time.Since(wall)}
 	runtime.ReadMemStats(&after)
-	c.Allocs = after.Mallocs - before.Mallocs
-	return c
+	return after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
 }
 
 // Median returns the median of each figure by itself. It panics without any cost.
@@ -35,6 +52,7 @@ func Median(costs []Cost) Cost {
 		CPU:    middle(costs, func(c Cost) time.Duration { return c.CPU }),
 		Wall:   middle(costs, func(c Cost) time.Duration { return c.Wall }),
 		Allocs: middle(costs, func(c Cost) uint64 { return c.Allocs }),
+		Bytes:  middle(costs, func(c Cost) uint64 { return c.Bytes }),
 	}
 }
 

@@ -1,0 +1,175 @@
+package tipbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chorale/bench/meter"
+	"chorale/tip"
+	"chorale/topic"
+)
+
+// readBytes is how much a reader takes at a time, about what a node sends at once.
+const readBytes = 256 << 10
+
+// Run measures all scenarios.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	list, err := o.scenarios()
+	if err != nil {
+		return nil, err
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 5
+	}
+	if o.Rounds < 1 {
+		return nil, errors.New("at least one round is needed")
+	}
+	if o.Step == nil {
+		o.Step = func(string, int, int) {}
+	}
+	report := &Report{Rounds: o.Rounds}
+	var g *ring
+	for i, s := range list {
+		if g == nil || i == 0 || list[i-1].Ring != s.Ring {
+			g = nil // before the next takes as much again
+			g, err = fill(ctx, s.Ring, func(done, total int64) {
+				o.Step(fmt.Sprintf("filling a ring of %d MiB, %d partitions", s.RingBytes>>20, s.Partitions), i, len(list))
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		r, err := g.measure(ctx, s, o.Rounds, func(what string) {
+			o.Step(fmt.Sprintf("%d partitions, %d bytes, %g wanted, %d readers: %s", g.Partitions, s.MessageBytes, s.Selectivity, s.Readers, what), i, len(list))
+		})
+		if err != nil {
+			return nil, err
+		}
+		report.Scenarios = append(report.Scenarios, r)
+	}
+	return report, nil
+}
+
+// measure runs one scenario. A linear pass goes before each other one, so that none
+// finds in the processor's cache what it did itself the round before.
+func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(string)) (Result, error) {
+	r := Result{Scenario: s}
+	r.Partitions, r.Topics = g.Partitions, g.Topics
+	filters := make([]*topic.Filters, s.Readers)
+	var err error
+	for i := range filters {
+		if filters[i], err = g.choose(s.Selectivity, i); err != nil {
+			return r, err
+		}
+	}
+	stop := g.startWriter(ctx, s.Writer)
+	var linear, planned, indexed []pass
+	for n := range rounds {
+		if err := ctx.Err(); err != nil {
+			stop()
+			return r, err
+		}
+		note(fmt.Sprintf("round %d of %d", n+1, rounds))
+		linear = append(linear, g.pass(filters, tip.Linear))
+		planned = append(planned, g.pass(filters, tip.Planned))
+		linear = append(linear, g.pass(filters, tip.Linear))
+		indexed = append(indexed, g.pass(filters, tip.Indexed))
+	}
+	r.Appended = stop()
+	r.set(linear, planned, indexed)
+	r.Stats = statsOf(g.tip.Stats())
+	return r, nil
+}
+
+// pass is one recovery by all readers at once.
+type pass struct {
+	meter.Cost // CPU is the sum of all readers
+	delivered  int
+	evicted    int
+}
+
+func (g *ring) pass(filters []*topic.Filters, method tip.Method) pass {
+	var cpu, delivered, evicted atomic.Int64
+	var wg sync.WaitGroup
+	p := pass{}
+	start := time.Now()
+	p.Allocs, p.Bytes = meter.Allocations(func() {
+		for i, f := range filters {
+			buf := g.buffer(i)
+			wg.Go(func() {
+				cpu.Add(int64(meter.Thread(func() {
+					n, fell := g.recover(f, method, buf)
+					delivered.Add(int64(n))
+					evicted.Add(int64(fell))
+				})))
+			})
+		}
+		wg.Wait()
+	})
+	p.CPU, p.Wall = time.Duration(cpu.Load()), time.Since(start)
+	p.delivered, p.evicted = int(delivered.Load()), int(evicted.Load())
+	return p
+}
+
+// buffer is the send buffer of a reader, kept as a node keeps its own.
+func (g *ring) buffer(reader int) []byte {
+	for len(g.buffers) <= reader {
+		g.buffers = append(g.buffers, make([]byte, readBytes))
+	}
+	return g.buffers[reader][:0]
+}
+
+// recover reads from the floor to where the head was at the start. One who is
+// overtaken goes on at the floor, as if the history had given the rest.
+func (g *ring) recover(f *topic.Filters, method tip.Method, buf []byte) (delivered, evicted int) {
+	head := g.tip.Head()
+	r := g.tip.NewReader(topic.NewSelection(g.table, f), g.tip.Floor()-1)
+	r.Force(method)
+	for {
+		_, p, err := r.Read(buf, cap(buf))
+		delivered += p.Count
+		if p.Scanned >= head {
+			return delivered, evicted
+		}
+		if errors.Is(err, tip.ErrEvicted) {
+			evicted++
+			r.Seek(g.tip.Floor() - 1)
+		}
+	}
+}
+
+// Appended is what a writer did during a scenario.
+type Appended struct {
+	Messages int     `json:"messages"`
+	CPUNanos float64 `json:"cpu_ns_per_message"`
+}
+
+// startWriter appends drawn messages until the returned function is called.
+func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appended) {
+	if !wanted || g.draw == nil {
+		return func() *Appended { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var a Appended
+	wg.Go(func() {
+		var n int
+		cpu := meter.Thread(func() {
+			for ; ctx.Err() == nil; n += batchMessages {
+				for range batchMessages {
+					g.append(g.draw(), g.plain)
+				}
+			}
+		})
+		a = Appended{Messages: n, CPUNanos: meter.Per(cpu, n)}
+	})
+	return func() *Appended {
+		cancel()
+		wg.Wait()
+		return &a
+	}
+}

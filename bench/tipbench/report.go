@@ -1,0 +1,112 @@
+package tipbench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"chorale/bench/meter"
+	"chorale/tip"
+)
+
+// Report is the outcome of a run.
+type Report struct {
+	Rounds    int      `json:"rounds"`
+	Scenarios []Result `json:"scenarios"`
+}
+
+// Result is what a scenario took: medians of the rounds, per delivered message
+// unless the name says otherwise. "index" is the product's own choice, "merge" the
+// partition indexes whatever the plan says.
+type Result struct {
+	Scenario
+	Delivered  int     `json:"delivered"` // by all readers, in one round
+	LinearCPU  float64 `json:"linear_cpu_ns_per_message"`
+	IndexCPU   float64 `json:"index_cpu_ns_per_message"`
+	MergeCPU   float64 `json:"merge_cpu_ns_per_message"`
+	LinearWall float64 `json:"linear_wall_ns_per_message"`
+	IndexWall  float64 `json:"index_wall_ns_per_message"`
+	// Ratio is linear / index by CPU time.
+	Ratio float64 `json:"ratio"`
+	// Better is the cheaper of linear and merge / index: below 0.95 the plan chose
+	// wrongly.
+	Better     float64   `json:"better_ratio"`
+	Allocs     float64   `json:"index_allocs_per_recovery"`
+	AllocBytes float64   `json:"index_alloc_bytes_per_recovery"`
+	Evicted    int       `json:"evicted"` // times a reader was overtaken
+	Appended   *Appended `json:"appended,omitempty"`
+	Stats      Stats     `json:"tip"`
+}
+
+// Stats is the tip's memory after a scenario.
+type Stats struct {
+	Messages   uint64 `json:"messages"`
+	Bytes      int64  `json:"bytes"`
+	IndexBytes int64  `json:"index_bytes"`
+	Blocks     int    `json:"blocks"`
+	FreeBlocks int    `json:"free_blocks"`
+	HighWater  int    `json:"high_water"`
+	Partitions int    `json:"partitions"`
+}
+
+// blockBytes is the size of a whole block's entries.
+const blockBytes = 8 << 10
+
+func statsOf(s tip.Stats) Stats {
+	return Stats{
+		Messages: s.Head + 1 - s.Floor, Bytes: s.Bytes, IndexBytes: int64(s.Blocks) * blockBytes,
+		Blocks: s.Blocks, FreeBlocks: s.FreeBlocks, HighWater: s.HighWater, Partitions: s.Partitions,
+	}
+}
+
+// set fills in the medians.
+func (r *Result) set(linear, planned, indexed []pass) {
+	cost := func(list []pass) (c meter.Cost, delivered int) {
+		costs := make([]meter.Cost, len(list))
+		for i, p := range list {
+			costs[i] = p.Cost
+			delivered += p.delivered
+			r.Evicted += p.evicted
+		}
+		return meter.Median(costs), delivered / len(list)
+	}
+	l, ln := cost(linear)
+	i, in := cost(planned)
+	m, mn := cost(indexed)
+	r.Delivered = in
+	r.LinearCPU, r.LinearWall = meter.Per(l.CPU, ln), meter.Per(l.Wall, ln)
+	r.IndexCPU, r.IndexWall = meter.Per(i.CPU, in), meter.Per(i.Wall, in)
+	r.MergeCPU = meter.Per(m.CPU, mn)
+	if r.IndexCPU > 0 {
+		r.Ratio = r.LinearCPU / r.IndexCPU
+		r.Better = min(r.LinearCPU, r.MergeCPU) / r.IndexCPU
+	}
+	r.Allocs = float64(i.Allocs) / float64(r.Readers)
+	r.AllocBytes = float64(i.Bytes) / float64(r.Readers)
+}
+
+// WriteJSON writes the report as one JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// WriteTable writes the report for a person.
+func (r *Report) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does\n\n", r.Rounds)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tmerge\tbest/index\tallocs\tfell\tindex MiB\tappend\t")
+	for _, s := range r.Scenarios {
+		appended := "-"
+		if s.Appended != nil {
+			appended = fmt.Sprintf("%.0f", s.Appended.CPUNanos)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%d\t%.1f\t%s\t\n",
+			s.RingBytes>>20, s.MessageBytes, s.Partitions, s.Readers, s.Selectivity, s.Delivered,
+			s.LinearCPU, s.IndexCPU, s.Ratio, s.MergeCPU, s.Better, s.Allocs, s.Evicted,
+			float64(s.Stats.IndexBytes)/(1<<20), appended)
+	}
+	return t.Flush()
+}

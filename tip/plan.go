@@ -1,0 +1,137 @@
+package tip
+
+import (
+	"unsafe"
+
+	"chorale/tip/prefetch"
+)
+
+// The plan chooses between the two ways of finding messages by what they cost, in
+// nanoseconds as measured by `chorale bench tip` (docs/benchmarks.md); only their
+// ratios matter.
+const (
+	// Of the linear pass: a message, a byte of it, a byte that is copied, and the end
+	// of a run of wanted ones, which the processor cannot foresee, less what it
+	// would have waited for memory meanwhile.
+	costPass      = 1.9
+	costPassByte  = 0.021
+	costCopyByte  = 0.010
+	costBreak     = 28
+	costBreakByte = 0.045
+	// Of the index: an entry that is looked at, the step to the next block, a message
+	// that is wanted, a byte of it, a partition once a window, and the first place in
+	// a partition's index.
+	costEntry     = 1.5
+	costBlock     = 400
+	costFetch     = 7
+	costFetchByte = 0.055
+	costVisit     = 20
+	costFind      = 150
+)
+
+const (
+	// windowWanted is how many wanted messages a window should hold, so that their
+	// positions fit the fast caches; but windowVisit for each partition, so that a
+	// visit pays.
+	windowWanted = 8192
+	windowVisit  = 8
+	// windowGrowth bounds how much longer, or shorter, than the last a window is.
+	windowGrowth = 8
+)
+
+// weighed is how many partitions are asked for their sizes, about.
+const weighed = 256
+
+// unknown is a density that was neither measured nor guessed.
+const unknown = -1
+
+// plan is what a reader knows about the messages ahead.
+type plan struct {
+	// density is the wanted part of the messages; looked is how many index entries
+	// are looked at for a message of the ring.
+	//
+	//	density <= looked
+	density, looked float64
+	// window is the length of the next window, in units; 0 means one chunk. aim is
+	// how many wanted messages it should hold.
+	window, aim float64
+}
+
+// saw notes how many of some messages were wanted.
+func (p *plan) saw(messages, wanted int) {
+	if messages >= 64 || p.density == unknown {
+		p.density = float64(wanted) / float64(max(messages, 1))
+	}
+}
+
+// searched notes what the index gave for a window of units.
+func (p *plan) searched(units uint64, messages, entries, wanted int) {
+	p.saw(messages, wanted)
+	if messages >= 64 {
+		p.looked = float64(entries) / float64(messages)
+	}
+	growth := p.aim / float64(max(wanted, 1))
+	p.window = float64(units) * min(max(growth, 1.0/windowGrowth), windowGrowth)
+}
+
+// indexed decides how the messages up to the head are found.
+func (r *Reader) indexed(head, end uint64) bool {
+	p := &r.plan
+	messages, units := float64(head-r.scanned), float64(end-r.at)
+	stride := units * unitBytes / messages
+	partitions := float64(len(r.sel.Partitions()))
+	p.aim = max(windowWanted, windowVisit*partitions)
+	if p.density == unknown {
+		if r.method == Planned && messages*costPass < partitions*costVisit {
+			return false
+		}
+		r.weigh(head)
+		if p.density > 0 {
+			p.window = p.aim / p.density * units / messages
+		}
+	}
+	if r.method != Planned {
+		return r.method == Indexed
+	}
+	visits := costVisit * (1 + messages*p.density/p.aim)
+	if r.gathered != r.at {
+		visits += costFind
+	}
+	entry := costEntry + costBlock/float64(blockEntries)
+	if p.looked*messages < partitions*blockEntries/2 {
+		entry = costEntry + costBlock/float64(pieceEntries)
+	}
+	index := partitions*visits + messages*(p.looked*entry+p.density*(costFetch+costFetchByte*stride))
+	breaks := p.density * (1 - p.density) * max(costBreak-costBreakByte*stride, 0)
+	return index < messages*(costPass+costPassByte*stride+p.density*costCopyByte*stride+breaks)
+}
+
+// weigh guesses the density from the sizes of the wanted partitions' indexes. Where
+// only part of a partition is wanted it guesses nothing, for looking at entries is
+// cheap: the first window tells. Of very many partitions it asks some, for the same
+// reason.
+func (r *Reader) weigh(head uint64) {
+	ids, x := r.sel.Partitions(), &r.tip.index
+	ring := float64(head + 1 - min(r.tip.floorSeq.Load(), head))
+	held, step := 0, 1+len(ids)/weighed
+	for i := 0; i < len(ids); i += step {
+		if ahead := i + cursorsAhead*step; ahead < len(ids) {
+			if p := x.partition(ids[ahead]); p != nil {
+				prefetch.Line(unsafe.Pointer(p.newest.Load()))
+				prefetch.Line(unsafe.Pointer(p.oldest.Load()))
+			}
+		}
+		if p := x.partition(ids[i]); p != nil {
+			held += p.held()
+		}
+	}
+	covered, asked := 0, 0
+	for i := 0; i < len(ids); i += 1 + len(ids)/16 {
+		asked++
+		if r.sel.PartitionCovered(ids[i]) {
+			covered++
+		}
+	}
+	r.plan.looked = min(float64(held*step)/ring, 1)
+	r.plan.density = r.plan.looked * float64(covered) / float64(max(asked, 1))
+}

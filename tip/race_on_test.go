@@ -1,0 +1,5 @@
+//go:build race
+
+package tip
+
+const raceEnabled = true
