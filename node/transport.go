@@ -30,6 +30,55 @@ type raftLayer struct {
 	advertise string
 	cluster   func() raftfsm.ClusterID
 	log       hclog.Logger
+
+	// open are the connections of both directions. Raft's transport forgets them
+	// when it closes.
+	mu     sync.Mutex
+	open   map[*raftConn]struct{}
+	closed bool
+}
+
+// raftConn is a connection that its layer closes if nobody else does.
+type raftConn struct {
+	net.Conn
+	layer *raftLayer
+}
+
+// hold wraps a new connection, or closes it if the layer is closed.
+func (l *raftLayer) hold(conn net.Conn) (*raftConn, error) {
+	c := &raftConn{conn, l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	if l.open == nil {
+		l.open = make(map[*raftConn]struct{})
+	}
+	l.open[c] = struct{}{}
+	return c, nil
+}
+
+// Close implements net.Conn.
+func (c *raftConn) Close() error {
+	c.layer.mu.Lock()
+	delete(c.layer.open, c)
+	c.layer.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Close implements net.Listener and ends all connections.
+func (l *raftLayer) Close() error {
+	err := l.Listener.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for c := range l.open {
+		c.Conn.Close()
+	}
+	l.open = nil
+	return err
 }
 
 func newRaftTransport(l *raftLayer, addresses raft.ServerAddressProvider) *raft.NetworkTransport {
@@ -66,7 +115,7 @@ func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net
 		conn.Close()
 		return nil, err
 	}
-	return conn, nil
+	return l.hold(conn)
 }
 
 // Accept implements net.Listener. The greeting is read with the first bytes, so
@@ -76,14 +125,17 @@ func (l *raftLayer) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &greetedConn{Conn: conn, layer: l}, nil
+	held, err := l.hold(conn)
+	if err != nil {
+		return nil, err
+	}
+	return &greetedConn{raftConn: held}, nil
 }
 
 type greetedConn struct {
-	net.Conn
-	layer *raftLayer
-	once  sync.Once
-	err   error
+	*raftConn
+	once sync.Once
+	err  error
 }
 
 // Read implements net.Conn.

@@ -137,6 +137,22 @@ func (p *Peers) Producer(ctx context.Context, leader raft.ServerID, q *api.GetPr
 	return api.NewStreamClient(n.conn).GetProducer(passedOn(ctx), q)
 }
 
+// Opens implements server.Leader.
+func (p *Peers) Opens(ctx context.Context, leader raft.ServerID, q *api.SubscribeRequest) error {
+	n, err := p.to(leader)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(passedOn(ctx))
+	defer cancel()
+	stream, err := api.NewStreamClient(n.conn).Subscribe(ctx, q)
+	if err != nil {
+		return err
+	}
+	_, err = stream.Recv()
+	return err
+}
+
 // errNobody is returned when no other node is known.
 var errNobody = errors.New("no other node is known")
 

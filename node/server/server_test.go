@@ -65,6 +65,10 @@ func (alone) Producer(context.Context, raft.ServerID, *api.GetProducerRequest) (
 	return nil, errors.New("nobody is there")
 }
 
+func (alone) Opens(context.Context, raft.ServerID, *api.SubscribeRequest) error {
+	return errors.New("nobody is there")
+}
+
 // newRig boots a cluster of one, or a node that is in no cluster.
 func newRig(t *testing.T, founded bool) *rig {
 	t.Helper()

@@ -14,7 +14,9 @@ import (
 	"chorale/raftfsm"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 )
 
 const (
@@ -42,7 +44,7 @@ func (s *Server) Subscribe(q *api.SubscribeRequest, stream grpc.ServerStreamingS
 	}
 	sub, err := s.Engine.Subscribe(ctx, r)
 	if err != nil {
-		return s.failed(s.askBeyond(ctx, err))
+		return s.failed(s.askBeyond(ctx, q, err))
 	}
 	defer sub.Close()
 	s.metrics.subscriptions.Inc()
@@ -107,15 +109,18 @@ func (s *Server) leaderEnd(ctx context.Context) uint64 {
 	return st.GetLastSeq()
 }
 
-// askBeyond makes of "has not arrived here" what the leader says: beyond the end
-// of the stream, or just not here yet.
-func (s *Server) askBeyond(ctx context.Context, err error) error {
+// askBeyond makes of "has not arrived here" what the leader says to the same
+// request: beyond the end of the stream, or just not here yet.
+func (s *Server) askBeyond(ctx context.Context, q *api.SubscribeRequest, err error) error {
+	leader, local := s.Engine.Leader()
 	var beyond *engine.BeyondEndError
-	if !errors.As(err, &beyond) || beyond.Final {
+	if !errors.As(err, &beyond) || beyond.Final || local || leader == "" || forwarded(ctx) {
 		return err
 	}
-	if end := s.leaderEnd(ctx); end > 0 && end < beyond.After {
-		return &engine.BeyondEndError{After: beyond.After, End: end, Final: true}
+	ctx, cancel := context.WithTimeout(ctx, leaderAnswer)
+	defer cancel()
+	if said := s.Leader.Opens(ctx, leader, q); status.Code(said) == codes.OutOfRange {
+		return said
 	}
 	return err
 }
