@@ -10,6 +10,7 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/arena"
+	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/layer"
 	"chorale/segments/manifest"
@@ -53,13 +54,13 @@ func (l *Log) BuildOne() (bool, error) {
 	var deviating []*file
 	l.mu.Lock()
 	if slices.Contains(l.view.Load().stretches, s) {
-		delete(l.stray, f.meta.Name())
+		delete(l.stray, f.Meta.Name())
 		l.change(func(v *view) {
 			s.built = f
 			deviating = l.settle(v)
 		})
 	} else { // a Restore came in between; the file may yet be named by an edit
-		l.stray[f.meta.Name()] = true
+		l.stray[f.Meta.Name()] = true
 	}
 	l.mu.Unlock()
 	if err := l.discard(deviating); err != nil {
@@ -88,7 +89,7 @@ func (l *Log) sweep() error {
 	l.mu.Unlock()
 	var errs []error
 	for _, f := range garbage {
-		errs = append(errs, f.drop())
+		errs = append(errs, f.Drop())
 	}
 	return errors.Join(errs...)
 }
@@ -116,8 +117,8 @@ func (l *Log) build(s *stretch) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(sum.File, l.o.FS, manifest.Describe(sum))
-	f.Path = l.path(f.meta.Name())
+	f := data.New(sum.File, l.o.FS, manifest.Describe(sum))
+	f.Path = l.path(f.Meta.Name())
 	if err := l.o.FS.Rename(temp, f.Path); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/data"
 	"chorale/topic"
 )
 
@@ -339,8 +340,8 @@ func (s *stream) install(t *testing.T, files []FileMeta, builtFirst bool) {
 func TestDroppedFileIsNotAcquired(t *testing.T) {
 	d := newDamaged(t)
 	f := d.log.view.Load().files[0]
-	check(t, f.drop())
-	if _, err := f.acquire(); !errors.Is(err, errGone) {
+	check(t, f.Drop())
+	if _, err := f.Acquire(); !errors.Is(err, data.ErrGone) {
 		t.Fatal(err)
 	}
 }

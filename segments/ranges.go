@@ -40,7 +40,7 @@ func (v *view) keptAt(seq uint64) (span, bool) {
 
 // uses reports whether the file is one of the manifest.
 func (v *view) uses(f *file) bool {
-	i := v.manifest.Find(f.meta.First)
+	i := v.manifest.Find(f.Meta.First)
 	return i < len(v.files) && slices.Contains(v.files[i:i+v.manifest.Layer(i)], f)
 }
 
@@ -65,16 +65,16 @@ func (l *Log) find(metas []FileMeta) map[Hash]*file {
 	}
 	for _, f := range known {
 		if f != nil {
-			here[f.meta.Hash] = f
+			here[f.Meta.Hash] = f
 		}
 	}
 	built := make(map[FileMeta]bool)
 	for _, f := range l.built {
-		built[f.meta] = true
+		built[f.Meta] = true
 	}
 	for _, s := range v.stretches {
 		if s.built != nil {
-			built[s.built.meta] = true
+			built[s.built.Meta] = true
 		}
 	}
 	l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *Log) replace(v *view, next Manifest, here map[Hash]*file) {
 		default:
 			for _, f := range files {
 				if f != nil && !v.uses(f) {
-					l.stray[f.meta.Name()] = true
+					l.stray[f.Meta.Name()] = true
 				}
 			}
 		}
@@ -163,7 +163,7 @@ func (l *Log) settleStretch(v *view, s *stretch) (done, deviates bool) {
 		return false, false // its file is still to be built, or those of the layer to come
 	case s.built == nil:
 		return v.files[i] != nil, false
-	case s.built.meta == v.manifest.Files[i]:
+	case s.built.Meta == v.manifest.Files[i]:
 		v.files[i] = s.built
 		return true, false
 	}
@@ -174,12 +174,12 @@ func (l *Log) settleStretch(v *view, s *stretch) (done, deviates bool) {
 // has as a layer.
 func (l *Log) settleBuilt(v *view) (deviating []*file) {
 	l.built = slices.DeleteFunc(l.built, func(f *file) bool {
-		i := v.manifest.Find(f.meta.First)
-		if i == len(v.files) || v.manifest.Files[i].Kind != KindStore || v.manifest.Files[i].First != f.meta.First || v.manifest.Files[i].Last != f.meta.Last {
+		i := v.manifest.Find(f.Meta.First)
+		if i == len(v.files) || v.manifest.Files[i].Kind != KindStore || v.manifest.Files[i].First != f.Meta.First || v.manifest.Files[i].Last != f.Meta.Last {
 			return false
 		}
 		layer := v.manifest.Files[i : i+v.manifest.Layer(i)]
-		if j := slices.Index(layer, f.meta); j < 0 {
+		if j := slices.Index(layer, f.Meta); j < 0 {
 			deviating = append(deviating, f)
 		} else if v.files[i+j] == nil {
 			v.files[i+j] = f

@@ -7,6 +7,8 @@ import (
 
 	"chorale/message"
 	"chorale/segments/arena"
+	"chorale/segments/data"
+	"chorale/segments/scan"
 	"chorale/topic"
 )
 
@@ -16,31 +18,26 @@ import (
 // the place of the next record; in a range of files the window that it is in.
 type Reader struct {
 	log  *Log
-	sel  *topic.Selection
+	q    *scan.Query
 	pos  uint64
 	last uint64 // not to be passed
 	pins *pins  // of a reader of a range; else nil
-
-	seen       uint32          // partitions of the table when the next two were made
-	partitions []bool          // by id: may hold a wanted topic
-	tops       map[string]bool // first levels of these
 
 	// at is the place of pos+1 in the stretch with this serial number; 0 is none.
 	// The number, and not the stretch, so that a reader who pauses keeps no memory.
 	serial uint64
 	at     arena.Place
 
-	scan *scan // of the range that holds pos+1; nil outside of files
-	read int64
+	scan *scan.Scan // of the range that holds pos+1; nil outside of files
 }
 
 // NewReader starts behind seq after. Close releases what it holds.
 func (l *Log) NewReader(sel *topic.Selection, after uint64) *Reader {
-	return &Reader{log: l, sel: sel, pos: after, last: math.MaxUint64}
+	return &Reader{log: l, q: l.scans.NewQuery(sel), pos: after, last: math.MaxUint64}
 }
 
 // BytesRead is how many bytes this reader has read from files.
-func (r *Reader) BytesRead() int64 { return r.read }
+func (r *Reader) BytesRead() int64 { return r.q.BytesRead }
 
 // scanBudget is how many bytes of files or memory one Read looks through before it
 // returns without having found anything, so that its caller can look at a context
@@ -54,40 +51,21 @@ const scanBudget = 16 << 20
 // below the position before. Errors: ErrExpired, ErrNotHere, ErrCorrupt (once; the
 // file is then missing) and the disk's; Progress and dst are valid with each.
 func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) {
-	out := output{dst: dst, limit: len(dst) + limit}
+	out := scan.Output{Bytes: dst, Limit: len(dst) + limit}
 	var err error
-	for spent := int64(0); err == nil && spent < scanBudget && !out.full; {
+	for spent := int64(0); err == nil && spent < scanBudget && !out.Full; {
 		var n int64
 		if n, err = r.step(&out); n == 0 {
 			break
 		}
 		spent += n
 	}
-	return out.dst, message.Progress{Count: out.count, Scanned: r.pos}, err
-}
-
-// output is what one Read appends to.
-type output struct {
-	dst   []byte
-	limit int // length of dst not to be passed
-	count int
-	full  bool // the next message did not fit
-}
-
-// add appends a record if it fits.
-func (o *output) add(padded []byte) bool {
-	if len(o.dst)+len(padded) > o.limit && o.count > 0 {
-		o.full = true
-		return false
-	}
-	o.dst = append(o.dst, padded...)
-	o.count++
-	return true
+	return out.Bytes, message.Progress{Count: out.Count, Scanned: r.pos}, err
 }
 
 // step reads on in the part of the history that holds the next message, and
 // returns how many bytes it looked through: 0 at the end.
-func (r *Reader) step(out *output) (int64, error) {
+func (r *Reader) step(out *scan.Output) (int64, error) {
 	if r.scan != nil {
 		return r.stepFile(out)
 	}
@@ -119,14 +97,14 @@ func (r *Reader) view() (uint64, *view) {
 
 // stepMemory passes the records of a stretch up to seq last, as far as the output
 // and the budget go.
-func (r *Reader) stepMemory(out *output, s *stretch, last uint64) int64 {
+func (r *Reader) stepMemory(out *scan.Output, s *stretch, last uint64) int64 {
 	if r.serial != s.serial {
 		r.serial, r.at = s.serial, s.Seek(r.pos+1)
 	}
 	spent := int64(0)
 	for r.pos < last && spent < scanBudget {
 		b, next := s.At(r.at)
-		if r.sel.Match(message.Record(b).Topic()) && !out.add(b) {
+		if r.q.Wants(message.Record(b).Topic()) && !out.Add(b) {
 			break
 		}
 		r.at = next
@@ -146,7 +124,7 @@ func (r *Reader) open(v *view, i int) (int64, error) {
 	wanted := make([]*file, 0, len(files))
 	for j, f := range files {
 		m := v.manifest.Files[i+j]
-		if !r.concerns(m) {
+		if !r.q.Concerns(m) {
 			continue
 		}
 		if f == nil {
@@ -159,49 +137,41 @@ func (r *Reader) open(v *view, i int) (int64, error) {
 		}
 		wanted = append(wanted, f)
 	}
-	before := r.read
-	c, err := openScan(r, x, wanted)
+	before := r.q.BytesRead
+	c, err := r.log.scans.Open(r.q, x.first, x.last, r.pos, r.last, wanted)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, data.ErrGone):
 		return 1, nil // the next step sees a newer view
 	case err != nil:
 		return 0, err
 	}
 	r.scan = c
-	return r.read - before + 1, nil
+	return r.q.BytesRead - before + 1, nil
 }
 
 // stepFile gives out what is left of the window, and then loads the next one.
-func (r *Reader) stepFile(out *output) (int64, error) {
+func (r *Reader) stepFile(out *scan.Output) (int64, error) {
 	c := r.scan
-	if r.pos < c.end {
-		before := len(out.dst)
-		r.pos = c.emit(out)
-		return int64(len(out.dst)-before) + 1, nil
+	if r.pos < c.End() {
+		before := len(out.Bytes)
+		r.pos = c.Emit(out)
+		return int64(len(out.Bytes)-before) + 1, nil
 	}
-	if c.end < c.until {
-		n, err := c.load(uint32(r.pos + 1 - c.first))
-		if err != nil {
-			r.leave()
-			return 0, err
-		}
-		return n + 1, nil
+	if c.Done() {
+		r.leave()
+		return 1, nil
 	}
-	r.leave()
-	return 1, nil
-}
-
-// broken tells the log of a damaged file.
-func (r *Reader) broken(f *file, err error) error {
-	if errors.Is(err, ErrCorrupt) {
-		r.log.lose(f, err)
+	n, err := c.Load()
+	if err != nil {
+		r.leave()
+		return 0, err
 	}
-	return err
+	return n + 1, nil
 }
 
 func (r *Reader) leave() {
 	if r.scan != nil {
-		r.scan.close()
+		r.scan.Close()
 		r.scan = nil
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestWindowsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStream(t, disk.NewMem(1).Mount())
-		s.log.window = rapid.SampledFrom([]int{1, 20_000, 100_000, 1 << 30}).Draw(rt, "window")
+		s.log.scans.Window = rapid.SampledFrom([]int{1, 20_000, 100_000, 1 << 30}).Draw(rt, "window")
 		s.log.SetTarget(rapid.Int64Range(1, 1_000_000).Draw(rt, "target"))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		partitions := rapid.IntRange(1, 40).Draw(rt, "partitions")

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path"
 	"regexp"
 	"strings"
@@ -19,9 +18,10 @@ import (
 	"sync/atomic"
 
 	"chorale/disk"
-	"chorale/segments/cache"
+	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/manifest"
+	"chorale/segments/scan"
 	"chorale/topic"
 )
 
@@ -53,7 +53,7 @@ var (
 	ErrExpired = errors.New("the position is older than the oldest kept message")
 	// ErrNotHere is returned for a position whose file the manifest names but this
 	// node does not hold (yet).
-	ErrNotHere = errors.New("the file with this part of the stream is not on this node")
+	ErrNotHere = data.ErrNotHere
 	// ErrCorrupt marks damage of a file: its name, place and cause are in the text.
 	ErrCorrupt = format.ErrCorrupt
 	// ErrForeign is returned for a file that is no data file of Chorale.
@@ -82,8 +82,8 @@ type Options struct {
 // Append, Publish, Cut, CutIfFull, Install, Pending, Restore); one runs Build; any
 // number read and do the rest.
 type Log struct {
-	o      Options
-	window int // windowBytes, but for tests
+	o     Options
+	scans scan.Shared // of all readers
 
 	// view is what readers see; end is the newest visible seq. A reader loads end
 	// first: the view that it then loads holds all up to there.
@@ -104,27 +104,14 @@ type Log struct {
 	built     []*file         // stores that no edit has named yet
 	stray     map[string]bool // data files in the folder that no manifest has named yet
 
-	// cache is shared by all readers: blocks of stores, unpacked, and tables of stores.
-	cache *cache.Cache[blockKey, cached]
-
-	building ioLock
+	building data.IOLock
 	wake     chan struct{} // of capacity 1: there may be work for Build
 }
 
-// blockKey names a block of a store, or its tables by indexBlock.
-type blockKey struct {
-	file  *file
-	block uint32
-}
-
-// cached is one of both.
-type cached struct {
-	records []byte
-	index   *format.StoreIndex
-}
+// file is a data file that is here.
+type file = data.File
 
 const (
-	indexBlock        = math.MaxUint32
 	defaultCacheBytes = 64 << 20
 
 	damagedSuffix = ".damaged"
@@ -143,10 +130,10 @@ func Open(o Options) (*Log, error) {
 		o.CacheBytes = defaultCacheBytes
 	}
 	l := &Log{
-		o: o, window: windowBytes, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
-		stray: make(map[string]bool), building: newIOLock(), wake: make(chan struct{}, 1),
-		cache: cache.New[blockKey, cached](o.CacheBytes),
+		o: o, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
+		stray: make(map[string]bool), building: data.NewIOLock(), wake: make(chan struct{}, 1),
 	}
+	l.scans = scan.Shared{Cache: scan.NewCache(o.CacheBytes), Topics: o.Topics, Window: scan.WindowBytes, Lose: l.lose}
 	l.view.Store(&view{})
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, err
@@ -211,7 +198,7 @@ func (l *Log) DurableEnd() uint64 {
 	}
 	for _, s := range v.stretches {
 		if s.First() == end+1 && s.built != nil {
-			end = s.built.meta.Last
+			end = s.built.Meta.Last
 		}
 	}
 	return end

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"chorale/message"
+	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/layer"
 	"chorale/segments/manifest"
@@ -57,7 +58,7 @@ func (l *Log) topicsOf(h Hash) ([]format.TopicVolume, error) {
 		l.lose(f, err)
 	}
 	// What only readers want is not worth an error: the file is immutable.
-	_ = f.release()
+	_ = f.Release()
 	return topics, err
 }
 
@@ -69,7 +70,7 @@ type pins struct {
 
 func (p *pins) release() {
 	for _, f := range p.files {
-		_ = f.unhold()
+		_ = f.Unhold()
 	}
 	p.files = nil
 }
@@ -83,7 +84,7 @@ func (l *Log) NewRangeReader(first, last uint64) (*Reader, error) {
 	if err != nil {
 		panic(fmt.Sprintf("segments: the filter for everything: %v", err))
 	}
-	r := &Reader{log: l, sel: topic.NewSelection(l.o.Topics, all), pos: first - 1, last: last}
+	r := &Reader{log: l, q: l.scans.NewQuery(topic.NewSelection(l.o.Topics, all)), pos: first - 1, last: last}
 	for {
 		end := l.End()
 		p := &pins{view: l.view.Load()}
@@ -108,10 +109,10 @@ func (p *pins) hold(first, last uint64) bool {
 		files = append(files, x.files...)
 	}
 	for _, f := range files {
-		if f == nil || f.meta.Last < first || f.meta.First > last {
+		if f == nil || f.Meta.Last < first || f.Meta.First > last {
 			continue
 		}
-		if f.hold() != nil {
+		if f.Hold() != nil {
 			return false
 		}
 		p.files = append(p.files, f)
@@ -164,7 +165,7 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 	var files []*file
 	var metas []FileMeta
 	err := b.builder.Finish(have, func(o layer.Output) error {
-		files = append(files, newFile(o.File, l.o.FS, o.Meta))
+		files = append(files, data.New(o.File, l.o.FS, o.Meta))
 		metas = append(metas, o.Meta)
 		if progress == nil {
 			return nil
@@ -177,7 +178,7 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 	if err != nil {
 		l.mu.Lock()
 		for _, f := range files {
-			l.stray[f.meta.Name()] = true
+			l.stray[f.Meta.Name()] = true
 		}
 		l.mu.Unlock()
 		return nil, err
@@ -193,7 +194,7 @@ func (l *Log) settleStores(files []*file) {
 	var deviating []*file
 	l.mu.Lock()
 	for _, f := range files {
-		delete(l.stray, f.meta.Name())
+		delete(l.stray, f.Meta.Name())
 	}
 	l.change(func(v *view) {
 		l.built = append(l.built, files...)
@@ -228,7 +229,7 @@ func (l *Log) Tidy(first, last uint64) error {
 		}
 	}
 	l.built = slices.DeleteFunc(l.built, func(f *file) bool {
-		drop := f.meta.First != first || f.meta.Last != last
+		drop := f.Meta.First != first || f.Meta.Last != last
 		if drop {
 			files = append(files, f)
 		}
@@ -237,7 +238,7 @@ func (l *Log) Tidy(first, last uint64) error {
 	l.mu.Unlock()
 	var errs []error
 	for _, f := range files {
-		errs = append(errs, f.drop())
+		errs = append(errs, f.Drop())
 	}
 	slices.Sort(names)
 	for _, name := range names {

@@ -90,7 +90,7 @@ var someFilters = [][]string{{"**"}, {"a/**"}, {"a"}, {"a-1", "x0/y/*"}, {"a/b1/
 func TestLayerOverSegments(t *testing.T) {
 	for seed := range uint64(6) {
 		s := segmented(t, disk.NewMem(seed).Mount(), 6, 90, 300, seed)
-		s.log.window = 1 << (8 + seed*2)
+		s.log.scans.Window = 1 << (8 + seed*2)
 		rng := rand.New(rand.NewPCG(seed, 2))
 		before := s.log.Manifest()
 		volumes, err := s.log.Volumes([]Hash{before.Files[1].Hash, before.Files[2].Hash, before.Files[3].Hash})

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"chorale/disk"
+	"chorale/segments/data"
 )
 
 // ErrBadCopy is returned by Import when the copy broke off or is not the file: the
@@ -40,7 +41,7 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	f, err := adopt(l.o.FS, l.path(name), meta)
+	f, err := data.Adopt(l.o.FS, l.path(name), meta)
 	if err != nil {
 		return err
 	}
@@ -106,22 +107,22 @@ func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) {
 	if err != nil {
 		return nil, FileMeta{}, err
 	}
-	return lent{handle, f}, f.meta, nil
+	return lent{handle, f}, f.Meta, nil
 }
 
 // acquire opens a live file.
 func (l *Log) acquire(h Hash) (*file, disk.File, error) {
 	for _, f := range l.view.Load().files {
-		if f == nil || f.meta.Hash != h {
+		if f == nil || f.Meta.Hash != h {
 			continue
 		}
-		handle, err := f.acquire()
+		handle, err := f.Acquire()
 		switch {
 		case err == nil:
 			return f, handle, nil
 		case errors.Is(err, fs.ErrNotExist):
 			l.lose(f, err)
-		case !errors.Is(err, errGone):
+		case !errors.Is(err, data.ErrGone):
 			return nil, nil, err
 		}
 	}
@@ -134,4 +135,4 @@ type lent struct {
 	f *file
 }
 
-func (x lent) Close() error { return x.f.release() }
+func (x lent) Close() error { return x.f.Release() }

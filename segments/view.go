@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"chorale/segments/arena"
+	"chorale/segments/data"
 )
 
 // stretch is a part of the stream in memory.
@@ -71,7 +72,7 @@ func (l *Log) discard(deviating []*file) error {
 	var errs []error
 	for _, f := range deviating {
 		errs = append(errs, fmt.Errorf("this node built seqs %d to %d as %s, which the cluster did not; it is kept as %s%s",
-			f.meta.First, f.meta.Last, f.meta.Hash, f.Path, damagedSuffix), l.quarantine(f.Path))
+			f.Meta.First, f.Meta.Last, f.Meta.Hash, f.Path, damagedSuffix), l.quarantine(f.Path))
 	}
 	return errors.Join(errs...)
 }
@@ -80,7 +81,7 @@ func (l *Log) discard(deviating []*file) error {
 // one is put aside; one of a newer version stays where it is.
 func (l *Log) take(m FileMeta) *file {
 	name := l.path(m.Name())
-	f, err := adopt(l.o.FS, name, m)
+	f, err := data.Adopt(l.o.FS, name, m)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):
@@ -108,7 +109,7 @@ func (l *Log) quarantine(file string) error {
 // aside and becomes missing, in this order, for once it is missing a sound copy may
 // come under its name.
 func (l *Log) lose(f *file, cause error) {
-	if !f.lose() {
+	if !f.Lose() {
 		return // another reader was faster
 	}
 	l.o.Warn(errors.Join(cause, l.quarantine(f.Path)))
@@ -139,7 +140,7 @@ func (l *Log) Proposals() []FileMeta {
 		if s.built == nil {
 			break
 		}
-		out = append(out, s.built.meta)
+		out = append(out, s.built.Meta)
 	}
 	return out
 }

@@ -1,19 +1,21 @@
-package segments
+package scan
 
 import (
 	"fmt"
 	"slices"
+
+	"chorale/segments/format"
 )
 
 // window is the memory of a scan.
 type window struct {
-	buf, spare []byte
-	pieces     []piece  // of blocks, behind the end of the window
-	refs       []uint64 // wanted records, ascending: seq << 32 | place in buf / Align
-	sorted     bool     // refs ascend as they were found
-	slots      []uint32 // of order
-	next       int      // in refs: the next one to be given out
-	stored     []byte   // of blocks of a store, before they are unpacked
+	buf    []byte
+	pieces []piece  // of blocks, behind the end of the window
+	refs   []uint64 // wanted records, ascending: seq << 32 | place in buf / Align
+	sorted bool     // refs ascend as they were found
+	slots  []uint32 // of order
+	next   int      // in refs: the next one to be given out
+	stored []byte   // of blocks of a store, before they are unpacked
 }
 
 // piece is a range of buf with ascending records.
@@ -31,19 +33,16 @@ func (w *window) carried() (n int) {
 	return n
 }
 
-// carry moves the pieces to the front of a buffer with room for size bytes more,
-// and returns where these begin. The buffer before is kept for the next time only
-// if it is no larger than keep.
-func (w *window) carry(size, keep int) (at int) {
-	need := w.carried() + size
-	w.spare = slices.Grow(w.spare[:0], need)[:need]
-	for i, p := range w.pieces {
-		n := copy(w.spare[at:], w.buf[p.from:p.to])
-		w.pieces[i].from, w.pieces[i].to = at, at+n
+// carry takes over what lies behind the end of the window before, with room for size
+// bytes more, and returns where these begin.
+func (w *window) carry(before *window, size int) (at int) {
+	need := before.carried() + size
+	w.buf = slices.Grow(w.buf[:0], need)[:need]
+	for _, p := range before.pieces {
+		n := copy(w.buf[at:], before.buf[p.from:p.to])
+		p.from, p.to = at, at+n
+		w.pieces = append(w.pieces, p)
 		at += n
-	}
-	if w.buf, w.spare = w.spare, w.buf; cap(w.spare) > keep {
-		w.spare = nil
 	}
 	return at
 }
@@ -77,7 +76,7 @@ func (w *window) byArray(start, end uint32) error {
 		}
 	}
 	if n != len(w.refs) {
-		return fmt.Errorf("%w: %d of %d records have the seq of another", ErrCorrupt, len(w.refs)-n, len(w.refs))
+		return fmt.Errorf("%w: %d of %d records have the seq of another", format.ErrCorrupt, len(w.refs)-n, len(w.refs))
 	}
 	return nil
 }

@@ -1,4 +1,6 @@
-package segments
+// Package data is a data file that is here: who reads it, who holds it, and when it
+// leaves the disk.
+package data
 
 import (
 	"errors"
@@ -8,16 +10,17 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/format"
+	"chorale/segments/manifest"
 )
 
-// file is a data file that is here. It is open while someone reads, and gone from
-// the disk when it was dropped and nobody holds it.
-type file struct {
+// File is a data file that is here. It is open while someone reads, and gone from
+// the disk when it was dropped and nobody holds it. Safe for concurrent use.
+type File struct {
 	*format.File
-	fs   disk.FS
-	meta FileMeta
+	Meta manifest.FileMeta
 
-	mu      ioLock    // never held by the applying goroutine
+	fs      disk.FS
+	mu      IOLock    // never held by the applying goroutine
 	handle  disk.File // nil without readers
 	readers int       // who need the handle
 	holds   int       // who need the file, readers included
@@ -26,47 +29,58 @@ type file struct {
 	index   weak.Pointer[format.Index] // shared by those who read at a time
 }
 
-func newFile(f *format.File, fsys disk.FS, meta FileMeta) *file {
-	return &file{File: f, fs: fsys, meta: meta, mu: newIOLock()}
+// New takes in a file that was just written.
+func New(f *format.File, fsys disk.FS, meta manifest.FileMeta) *File {
+	return &File{File: f, Meta: meta, fs: fsys, mu: NewIOLock()}
 }
 
-// ioLock is a mutex that may be held during I/O. It is a channel, because virtual
+// IOLock is a mutex that may be held during I/O. It is a channel, because virtual
 // time goes on while somebody waits for a channel, but not for a mutex.
-type ioLock chan struct{}
+type IOLock chan struct{}
 
-func newIOLock() ioLock  { return make(ioLock, 1) }
-func (l ioLock) Lock()   { l <- struct{}{} }
-func (l ioLock) Unlock() { <-l }
+// NewIOLock makes one that nobody holds.
+func NewIOLock() IOLock { return make(IOLock, 1) }
 
-// errGone is returned by acquire for a file that was dropped: the view that named
-// it is out of date.
-var errGone = errors.New("segments: the file was dropped")
+// Lock waits until nobody holds the lock.
+func (l IOLock) Lock() { l <- struct{}{} }
 
-// hold keeps the file on the disk until unhold; errGone if it may have left already.
-func (f *file) hold() error {
+// Unlock is called by who holds it.
+func (l IOLock) Unlock() { <-l }
+
+var (
+	// ErrGone is returned for a file that was dropped: the view that named it is out
+	// of date.
+	ErrGone = errors.New("the file was dropped")
+	// ErrNotHere is returned for a position whose file the manifest names but this
+	// node does not hold (yet).
+	ErrNotHere = errors.New("the file with this part of the stream is not on this node")
+)
+
+// Hold keeps the file on the disk until Unhold; ErrGone if it may have left already.
+func (f *File) Hold() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.holdLocked()
 }
 
-func (f *file) holdLocked() error {
+func (f *File) holdLocked() error {
 	if f.dropped && f.holds == 0 {
-		return errGone
+		return ErrGone
 	}
 	f.holds++
 	return nil
 }
 
-// unhold ends one hold. An error is that of the removal of a dropped file.
-func (f *file) unhold() error {
+// Unhold ends one Hold. An error is that of the removal of a dropped file.
+func (f *File) Unhold() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.unholdLocked()
 }
 
-func (f *file) unholdLocked() error {
+func (f *File) unholdLocked() error {
 	if f.holds--; f.holds < f.readers {
-		panic(fmt.Sprintf("segments: %s has %d holds, %d readers", f.Path, f.holds, f.readers))
+		panic(fmt.Sprintf("data: %s has %d holds, %d readers", f.Path, f.holds, f.readers))
 	}
 	if f.holds == 0 && f.dropped {
 		return f.remove()
@@ -74,9 +88,9 @@ func (f *file) unholdLocked() error {
 	return nil
 }
 
-// acquire holds and opens the file for one reader. A file that is not on the disk any
+// Acquire holds and opens the file for one reader. A file that is not on the disk any
 // more is an error that wraps fs.ErrNotExist.
-func (f *file) acquire() (disk.File, error) {
+func (f *File) Acquire() (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.holdLocked(); err != nil {
@@ -93,12 +107,12 @@ func (f *file) acquire() (disk.File, error) {
 	return f.handle, nil
 }
 
-// release ends one acquire. An error is that of the removal of a dropped file.
-func (f *file) release() error {
+// Release ends one Acquire. An error is that of the removal of a dropped file.
+func (f *File) Release() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.readers--; f.readers < 0 {
-		panic(fmt.Sprintf("segments: %s has %d readers", f.Path, f.readers))
+		panic(fmt.Sprintf("data: %s has %d readers", f.Path, f.readers))
 	}
 	var err error
 	if f.readers == 0 {
@@ -108,8 +122,8 @@ func (f *file) release() error {
 	return errors.Join(err, f.unholdLocked())
 }
 
-// drop removes the file once nobody holds it.
-func (f *file) drop() error {
+// Drop removes the file once nobody holds it.
+func (f *File) Drop() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = true
@@ -121,15 +135,15 @@ func (f *file) drop() error {
 
 // remove deletes the file. If a crash brings it back it is a stray; if it is gone
 // already, by whatever hand, all the better.
-func (f *file) remove() error {
+func (f *File) remove() error {
 	if err := f.fs.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// lose reports whether this call is the first to find the file damaged or absent.
-func (f *file) lose() bool {
+// Lose reports whether this call is the first to find the file damaged or absent.
+func (f *File) Lose() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first := !f.lost
@@ -137,9 +151,9 @@ func (f *file) lose() bool {
 	return first
 }
 
-// load returns the index of an acquired segment, reading it if no other reader has
+// Segment returns the index of an acquired segment, reading it if no other reader has
 // it, and how many bytes that took.
-func (f *file) load() (*format.Index, int64, error) {
+func (f *File) Segment() (*format.Index, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x := f.index.Value(); x != nil {
@@ -153,11 +167,11 @@ func (f *file) load() (*format.Index, int64, error) {
 	return x, f.Trailer.Tables[format.BlockTable].Bytes, nil
 }
 
-// adopt checks that the file is the one that meta describes, blocks aside: their
+// Adopt checks that the file is the one that meta describes, blocks aside: their
 // checksums are verified whenever they are read. An absent file is an error that
-// wraps fs.ErrNotExist; one that is not as described wraps ErrCorrupt, ErrForeign
-// or ErrNewer.
-func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
+// wraps fs.ErrNotExist; one that is not as described wraps format.ErrCorrupt,
+// ErrForeign or ErrNewer.
+func Adopt(fsys disk.FS, path string, meta manifest.FileMeta) (*File, error) {
 	h, err := fsys.Open(path)
 	if err != nil {
 		return nil, err
@@ -178,5 +192,5 @@ func adopt(fsys disk.FS, path string, meta FileMeta) (*file, error) {
 	if err := f.CheckTables(h); err != nil {
 		return nil, err
 	}
-	return newFile(f, fsys, meta), nil
+	return New(f, fsys, meta), nil
 }

@@ -1,0 +1,88 @@
+package scan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"chorale/segments/format"
+	"chorale/segments/manifest"
+	"chorale/topic"
+)
+
+// Query is what one reader wants, and what it has read to find it. For one goroutine.
+type Query struct {
+	BytesRead int64 // from files
+	sel       *topic.Selection
+	topics    *topic.Table
+
+	seen       uint32          // partitions of the table when the next two were made
+	partitions []bool          // by id: may hold a wanted topic
+	tops       map[string]bool // first levels of these
+}
+
+// NewQuery asks for the selected topics.
+func (s *Shared) NewQuery(sel *topic.Selection) *Query { return &Query{sel: sel, topics: s.Topics} }
+
+// Wants reports whether the topic with this id is wanted.
+func (q *Query) Wants(id uint32) bool { return q.sel.Match(id) }
+
+// spansOf lists the spans of blocks of a segment that may hold a wanted message, in the
+// order of the file.
+func (q *Query) spansOf(x *format.Index) []format.Span {
+	if q.sel.All() {
+		return []format.Span{{To: uint32(len(x.Blocks))}}
+	}
+	var out []format.Span
+	for _, p := range q.sel.Partitions() {
+		if s := x.Find(p); s.From < s.To {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b format.Span) int { return cmp.Compare(a.From, b.From) })
+	return out
+}
+
+// blocksOf lists the blocks of a store that hold a wanted topic, ascending. Most topics
+// are ruled out by their partition, without asking the filters.
+func (q *Query) blocksOf(x *format.StoreIndex) []uint32 {
+	if q.sel.All() {
+		return x.All()
+	}
+	q.resolve()
+	t := q.topics
+	return x.Wanted(func(id uint32) bool {
+		p := t.Partition(id)
+		return int(p) < len(q.partitions) && q.partitions[p] && q.sel.Match(id)
+	})
+}
+
+// Concerns reports whether a file may have a wanted topic, from what the manifest says.
+func (q *Query) Concerns(m manifest.FileMeta) bool {
+	if m.Ancestor == "" || q.sel.All() {
+		return true
+	}
+	q.resolve()
+	if !strings.Contains(m.Ancestor, "/") {
+		return q.tops[m.Ancestor]
+	}
+	p, ok := q.topics.LookupPartition(topic.Partition(m.Ancestor))
+	return !ok || int(p) < len(q.partitions) && q.partitions[p]
+}
+
+// resolve brings partitions and tops up to date with the table.
+func (q *Query) resolve() {
+	t := q.topics
+	n := t.Partitions()
+	if q.tops != nil && n == q.seen {
+		return
+	}
+	q.seen, q.partitions, q.tops = n, make([]bool, n), make(map[string]bool)
+	for _, p := range q.sel.Partitions() {
+		if p < n { // else it came in between, and so without a message in any file
+			q.partitions[p] = true
+			top, _, _ := strings.Cut(t.PartitionName(p), "/")
+			q.tops[top] = true
+		}
+	}
+}
