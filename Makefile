@@ -53,10 +53,9 @@ sim: ## HISTORIES=10000 simulated clusters; a finding prints what repeats it
 	$(GO) test -count=1 -timeout 0 -run 'TestSim$$' ./jepsen/sim -histories $(HISTORIES)
 
 .PHONY: jepsen
-jepsen: ## long chaos: HISTORIES=10000 simulated, ROUNDS=20 of kill -9 on real processes
-	$(GO) test -count=1 -timeout 0 ./jepsen/sim -histories=$(HISTORIES)
+jepsen: sim ## make sim, planted bugs, and ROUNDS=20 of kill -9 on real processes
 	$(GO) test -count=1 -timeout 0 -v ./jepsen/mutations
-	$(GO) test -count=1 -timeout 0 -v ./jepsen/procs -rounds=$(ROUNDS)
+	$(GO) test -count=1 -timeout 0 -v ./jepsen/procs -rounds $(ROUNDS)
 
 .PHONY: bench
 bench: ## the Go benchmarks; the product's own are `chorale bench`
