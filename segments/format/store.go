@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
 
 	"chorale/message"
 
@@ -161,7 +160,7 @@ func (f *File) Unpack(b StoreBlock, stored []byte) ([]byte, error) {
 	if got := message.Sum(stored); got != b.Sum {
 		return nil, f.Damage(b.Off, fmt.Errorf("block checksum %08x, want %08x", got, b.Sum))
 	}
-	raw, err := unpacker().DecodeAll(stored, make([]byte, 0, b.Raw))
+	raw, err := unpacker.DecodeAll(stored, make([]byte, 0, b.Raw))
 	if err == nil && len(raw) != int(b.Raw) {
 		err = fmt.Errorf("%d bytes of records, want %d", len(raw), b.Raw)
 	}
@@ -171,14 +170,17 @@ func (f *File) Unpack(b StoreBlock, stored []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// unpacker is shared: it decodes as many blocks at once as there are processors.
-var unpacker = sync.OnceValue(func() *zstd.Decoder {
+// unpacker is shared: it decodes as many blocks at once as there are processors. It is
+// made at the start, since what is made in a bubble of testing/synctest stays there.
+var unpacker = newUnpacker()
+
+func newUnpacker() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(message.MaxRecordBytes))
 	if err != nil {
 		panic(fmt.Sprintf("format: options of the decoder: %v", err))
 	}
 	return d
-})
+}
 
 // newPacker makes the encoder of blocks. All nodes must pack alike, so its settings
 // are part of the format: a change of them is a new version.
