@@ -12,6 +12,7 @@ import (
 
 	"chorale/client"
 	"chorale/cmd/settings"
+	"chorale/cmd/show"
 	"chorale/message"
 
 	"github.com/spf13/cobra"
@@ -101,9 +102,14 @@ func (p *publishCmd) source(cmd *cobra.Command, args []string) (iter.Seq2[client
 				}
 			}
 		}, nil
-	default:
-		return p.stdin(cmd.Context(), cmd.InOrStdin(), headers), nil
+	case show.IsTerminal(cmd.InOrStdin()):
+		what := "TOPIC, a tab, PAYLOAD"
+		if p.topic != "" {
+			what = "a payload for " + p.topic
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "a message a line: %s; Ctrl-D ends\n", what)
 	}
+	return p.stdin(cmd.Context(), cmd.InOrStdin(), headers), nil
 }
 
 func (p *publishCmd) stdin(ctx context.Context, in io.Reader, headers []client.Header) iter.Seq2[client.Message, error] {

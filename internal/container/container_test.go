@@ -132,11 +132,15 @@ func newProject(t *testing.T) *project {
 	p := &project{
 		name:      fmt.Sprintf("chorale-test-%d", os.Getpid()),
 		image:     fmt.Sprintf("chorale-test:%d", os.Getpid()),
-		compose:   []string{"docker", "compose"},
 		addresses: map[string]string{},
 	}
-	if exec.Command("docker", "compose", "version").Run() != nil {
-		p.compose = []string{"docker-compose"}
+	for _, compose := range [][]string{{"docker-compose"}, {"docker", "compose"}} {
+		if exec.Command(compose[0], append(compose[1:], "version")...).Run() == nil {
+			p.compose = compose
+		}
+	}
+	if p.compose == nil {
+		t.Skip("neither docker compose nor docker-compose is installed here")
 	}
 	p.env = append(os.Environ(), "CHORALE_IMAGE="+p.image)
 	for _, letter := range []string{"a", "b", "c"} {
