@@ -61,9 +61,10 @@ func TestRefused(t *testing.T) {
 }
 
 // TestOrder: the batches of one caller are answered and stored in its order, many
-// in flight, on the leader and through a follower.
+// in flight, on the leader and through a follower. The queue holds a few of them, so
+// each must give its place back.
 func TestOrder(t *testing.T) {
-	inBubble(t, 3, nil, func(c *cluster) {
+	inBubble(t, 3, func(s *Settings) { s.QueueBytes = 1 << 10 }, func(c *cluster) {
 		for _, n := range []*testNode{c.leader(), c.follower()} {
 			const batches = 500
 			done := make(chan uint64, batches)
