@@ -56,7 +56,7 @@ func DefaultConfig() Config {
 		Raft:         Listener{Bind: "127.0.0.1:7072"},
 		Gossip:       Listener{Bind: "127.0.0.1:7073"},
 		TipBytes:     256 << 20,
-		SegmentBytes: 64 << 20,
+		SegmentBytes: 16 << 20,
 		PayloadLimit: message.DefaultPayloadLimit,
 		LogLevel:     "info",
 		Version:      "unknown",
