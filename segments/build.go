@@ -108,7 +108,7 @@ func (l *Log) build(s *stretch) (*file, error) {
 			return f, nil
 		}
 	}
-	temp := l.path(fmt.Sprintf("%020d-%020d%s%s", s.First(), s.Last(), manifest.SegmentSuffix, disk.TempSuffix))
+	temp := l.path(fmt.Sprintf("%020d-%020d.seg%s", s.First(), s.Last(), disk.TempSuffix))
 	var sum format.Summary
 	err := layer.WriteSynced(l.o.FS, temp, func(w io.Writer) (err error) {
 		sum, err = p.Write(w)

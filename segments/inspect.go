@@ -12,7 +12,6 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/format"
-	"chorale/segments/manifest"
 )
 
 // InspectOptions say how Inspect prints.
@@ -52,7 +51,7 @@ func checkName(r *format.Report) {
 	if r.Err() != nil || !dataName.MatchString(base) {
 		return
 	}
-	if want := fmt.Sprintf("%020d-%020d-%s%s", r.First, r.Last, r.Hash[:16], manifest.SegmentSuffix); base != want {
+	if want := r.Kind.FileName(r.First, r.Last, r.Hash[:16]); base != want {
 		r.Add(fmt.Errorf("%s: %w: the contents are those of %s", r.Path, ErrCorrupt, want))
 	}
 }
@@ -66,12 +65,15 @@ func printReport(w io.Writer, r *format.Report, topics bool) error {
 		fmt.Fprintln(tw)
 	}
 	row("file", r.Path)
+	if r.Kind > 0 {
+		row("kind", r.Kind)
+	}
 	row("size", r.Bytes)
 	row("sha256", r.Hash)
 	if r.First > 0 {
-		row("seqs", fmt.Sprintf("%d to %d, %d messages", r.First, r.Last, r.Last-r.First+1))
+		row("seqs", fmt.Sprintf("%d to %d, %d messages", r.First, r.Last, r.Messages))
 		row("times", timeText(r.FirstTime)+" to "+timeText(r.LastTime))
-		row("blocks", fmt.Sprintf("%d, %d bytes", r.Blocks, r.Trailer.Blocks))
+		row("blocks", fmt.Sprintf("%d, %d bytes%s", r.Blocks, r.Trailer.Blocks, packed(r)))
 		for i, t := range r.Trailer.Tables {
 			row(r.Trailer.Kind.TableName(format.Table(i)), fmt.Sprintf("%d bytes at %d", t.Bytes, t.Off))
 		}
@@ -100,6 +102,14 @@ func printReport(w io.Writer, r *format.Report, topics bool) error {
 		}
 	}
 	return tw.Flush()
+}
+
+// packed says how much a store is compressed.
+func packed(r *format.Report) string {
+	if r.Kind != KindStore {
+		return ""
+	}
+	return fmt.Sprintf(" for %d bytes of records", r.Records)
 }
 
 func timeText(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }

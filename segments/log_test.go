@@ -15,7 +15,6 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
-	"chorale/segments/manifest"
 )
 
 func TestReadAcrossFilesAndMemory(t *testing.T) {
@@ -62,7 +61,7 @@ func TestReplicasBuildTheSameBytes(t *testing.T) {
 			folders[i] += m.Name() + "\n" + string(readFile(t, s.log, m.Hash))
 		}
 	}
-	if folders[0] != folders[1] || strings.Count(folders[0], manifest.SegmentSuffix) < 10 {
+	if folders[0] != folders[1] || strings.Count(folders[0], ".seg") < 10 {
 		t.Fatal("the folders differ")
 	}
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 
@@ -14,15 +15,18 @@ import (
 // prints.
 type Report struct {
 	Path       string            `json:"path"`
+	Kind       Kind              `json:"kind"` // 0 if the header is damaged
 	Bytes      int64             `json:"bytes"`
 	Hash       string            `json:"sha256"`
 	First      uint64            `json:"first_seq"`
 	Last       uint64            `json:"last_seq"`
 	FirstTime  int64             `json:"first_time_ns"`
 	LastTime   int64             `json:"last_time_ns"`
+	Messages   uint64            `json:"messages"`
 	Trailer    Trailer           `json:"-"`
 	Blocks     int               `json:"blocks"`
-	Partitions []PartitionVolume `json:"partitions"`
+	Records    uint64            `json:"record_bytes"` // of all blocks, before compression
+	Partitions []PartitionVolume `json:"partitions"`   // of a segment
 	Topics     []TopicVolume     `json:"topics"`
 	// Findings is empty for a sound file.
 	Findings []string `json:"findings"`
@@ -59,11 +63,11 @@ type PartitionVolume struct {
 }
 
 // Examine reads the whole file and proves everything that the file alone can
-// prove: all checksums, that each seq is there exactly once, that each message
-// names the one before it of its topic, and that the tables say what the records
-// are. It reports as much as a damaged file still gives.
+// prove: all checksums, that each seq is there exactly once (in a store at most once,
+// and in order), that each message names the one before it of its topic, and that the
+// tables say what the records are. It reports as much as a damaged file still gives.
 func Examine(r io.ReaderAt, size int64, path string) *Report {
-	e := &examiner{r: r, report: &Report{Path: path, Bytes: size}}
+	e := &examiner{r: r, report: &Report{Path: path, Bytes: size}, volumes: make(map[uint32]*TopicVolume)}
 	e.hash(size)
 	f, err := Open(r, size, path)
 	if err != nil {
@@ -72,29 +76,41 @@ func Examine(r io.ReaderAt, size int64, path string) *Report {
 	}
 	e.file = f
 	h := f.Header
+	e.report.Kind, e.report.Messages = h.Kind, h.Messages
 	e.report.First, e.report.Last, e.report.FirstTime, e.report.LastTime = h.First, h.Last, h.FirstTime, h.LastTime
 	e.report.Trailer = f.Trailer
-	x, err := f.Index(r)
-	if err != nil {
-		e.report.Add(err)
-		return e.report
-	}
-	e.report.Blocks = len(x.Blocks)
 	if e.report.Topics, err = f.Topics(r); err != nil {
 		e.report.Add(err)
 	}
-	if _, err := f.SeekTime(r, h.FirstTime); err != nil {
+	if h.Kind == KindStore {
+		e.store()
+	} else {
+		e.segment()
+	}
+	return e.report
+}
+
+// segment examines what a segment has behind its header.
+func (e *examiner) segment() {
+	x, err := e.file.Index(e.r)
+	if err != nil {
+		e.report.Add(err)
+		return
+	}
+	if _, err := e.file.SeekTime(e.r, e.file.Header.FirstTime); err != nil {
 		e.report.Add(err)
 	}
+	e.report.Blocks = len(x.Blocks)
 	e.partitions(x)
 	e.records(x)
-	return e.report
 }
 
 type examiner struct {
 	r      io.ReaderAt
 	file   *File
 	report *Report
+	// volumes are what the records say, by topic id.
+	volumes map[uint32]*TopicVolume
 }
 
 func (e *examiner) hash(size int64) {
@@ -128,6 +144,7 @@ func (e *examiner) partitions(x *Index) {
 		p.Bytes += int64(b.Bytes)
 		p.Blocks++
 		p.Messages += uint64(b.Count)
+		e.report.Records += uint64(b.Bytes)
 	}
 	if e.report.Topics != nil && len(names) != len(e.report.Partitions) {
 		e.report.Add(e.file.Damage(HeaderBytes, fmt.Errorf("blocks of %d partitions, topics of %d", len(e.report.Partitions), len(names))))
@@ -141,58 +158,76 @@ func (e *examiner) records(x *Index) {
 	for i := range times {
 		times[i] = -1
 	}
-	volumes := make(map[uint32]*TopicVolume)
 	var buf []byte
 	for _, b := range x.Blocks {
 		buf = append(buf[:0], make([]byte, b.Bytes)...)
-		if err := e.file.ReadBlocks(e.r, []Block{b}, buf); err != nil {
-			e.report.Add(err)
-			continue
+		err := e.file.ReadBlocks(e.r, []Block{b}, buf)
+		if err == nil {
+			err = e.block(b.Off, b.First, b.Last, b.Count, buf, func(r message.Record) error {
+				rel := r.Seq() - h.First
+				if times[rel] != -1 {
+					return fmt.Errorf("seq %d is twice in the file", r.Seq())
+				}
+				times[rel] = r.Time()
+				return nil
+			})
 		}
-		if err := e.block(b, buf, times, volumes); err != nil {
-			e.report.Add(e.file.Damage(b.Off, err))
+		if err != nil {
+			e.report.Add(err)
 		}
 	}
 	if len(e.report.Findings) > 0 {
 		return // what follows would only repeat it
 	}
-	e.compareTopics(volumes)
+	e.compareTopics()
 	e.compareTimes(times)
 }
 
-// block checks the records of one block.
-func (e *examiner) block(b Block, buf []byte, times []int64, volumes map[uint32]*TopicVolume) error {
-	count, before := uint32(0), uint64(0)
+// block checks the records of one block, which are told to each.
+func (e *examiner) block(off int64, first, last, count uint32, buf []byte, each func(message.Record) error) error {
+	n, before := uint32(0), uint64(0)
 	for len(buf) > 0 {
 		r, rest, err := message.Split(buf)
 		if err == nil {
 			err = r.Check()
 		}
 		if err != nil {
-			return err
+			return e.file.Damage(off, err)
 		}
 		rel := r.Seq() - e.file.Header.First
-		if r.Seq() <= before || rel < uint64(b.First) || rel > uint64(b.Last) || times[rel] != -1 {
-			return fmt.Errorf("seq %d behind seq %d, or twice in the file, or outside of the block", r.Seq(), before)
+		if r.Seq() <= before || rel < uint64(first) || rel > uint64(last) {
+			return e.file.Damage(off, fmt.Errorf("seq %d behind seq %d, or outside of the block", r.Seq(), before))
 		}
-		v := volumes[r.Topic()]
-		if v == nil {
-			v = &TopicVolume{ID: r.Topic(), First: r.Seq()}
-			volumes[r.Topic()] = v
-		} else if r.Prev() != v.Last {
-			return fmt.Errorf("seq %d of topic %d says that seq %d is before it, the file has %d", r.Seq(), r.Topic(), r.Prev(), v.Last)
+		if err := errors.Join(e.count(r), each(r)); err != nil {
+			return e.file.Damage(off, err)
 		}
-		v.Messages, v.Bytes, v.Last = v.Messages+1, v.Bytes+uint64(message.Stride(len(r))), r.Seq()
-		times[rel], before, buf = r.Time(), r.Seq(), rest
-		count++
+		before, buf = r.Seq(), rest
+		n++
 	}
-	if count != b.Count {
-		return fmt.Errorf("%d records, the block table says %d", count, b.Count)
+	if n != count {
+		return e.file.Damage(off, fmt.Errorf("%d records, the block table says %d", n, count))
 	}
 	return nil
 }
 
-func (e *examiner) compareTopics(volumes map[uint32]*TopicVolume) {
+// count adds a record to its topic, all of whose messages of the range are in the file.
+func (e *examiner) count(r message.Record) error {
+	v := e.volumes[r.Topic()]
+	if v == nil {
+		if h := e.file.Header; r.Prev() >= h.First {
+			return fmt.Errorf("seq %d of topic %d says that seq %d is before it, which is not in the file", r.Seq(), r.Topic(), r.Prev())
+		}
+		v = &TopicVolume{ID: r.Topic(), First: r.Seq()}
+		e.volumes[r.Topic()] = v
+	} else if r.Prev() != v.Last {
+		return fmt.Errorf("seq %d of topic %d says that seq %d is before it, the file has %d", r.Seq(), r.Topic(), r.Prev(), v.Last)
+	}
+	v.Messages, v.Bytes, v.Last = v.Messages+1, v.Bytes+uint64(message.Stride(len(r))), r.Seq()
+	return nil
+}
+
+func (e *examiner) compareTopics() {
+	volumes := e.volumes
 	off := e.file.Trailer.Tables[TopicTable].Off
 	for _, want := range e.report.Topics {
 		have := volumes[want.ID]

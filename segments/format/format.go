@@ -84,10 +84,35 @@ const (
 	KindStore Kind = 2
 )
 
-// magics begin and end the files of each kind.
-var magics = [...]struct{ head, tail string }{
-	KindSegment: {"CHORSEG\n", "\nGESROHC"},
-	KindStore:   {"CHORSTO\n", "\nOTSROHC"},
+// String is the kind's name in messages.
+func (k Kind) String() string {
+	switch k {
+	case KindSegment:
+		return "segment"
+	case KindStore:
+		return "store"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// MarshalText is for JSON; 0 is empty.
+func (k Kind) MarshalText() ([]byte, error) {
+	if k == 0 {
+		return nil, nil
+	}
+	return []byte(k.String()), nil
+}
+
+// FileName is the name of a file: its range of seqs and the first 16 hexadecimal
+// digits of its hash.
+func (k Kind) FileName(first, last uint64, hash string) string {
+	return fmt.Sprintf("%020d-%020d-%s.%s", first, last, hash, magics[k].suffix)
+}
+
+// magics begin and end the files of each kind; the suffix ends their names.
+var magics = [...]struct{ head, tail, suffix string }{
+	KindSegment: {"CHORSEG\n", "\nGESROHC", "seg"},
+	KindStore:   {"CHORSTO\n", "\nOTSROHC", "store"},
 }
 
 // Header is the head of a file: seqs are inclusive, times in ns.

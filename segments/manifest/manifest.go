@@ -51,21 +51,9 @@ type FileMeta struct {
 	Ancestor string
 }
 
-// The ends of the names of files.
-const (
-	SegmentSuffix = ".seg"
-	StoreSuffix   = ".store"
-)
-
 // Name is the name of the file in its folder: it says the range of seqs and the
 // first bytes of the hash, and sorts by position.
-func (m FileMeta) Name() string {
-	suffix := SegmentSuffix
-	if m.Kind == KindStore {
-		suffix = StoreSuffix
-	}
-	return fmt.Sprintf("%020d-%020d-%x%s", m.First, m.Last, m.Hash[:8], suffix)
-}
+func (m FileMeta) Name() string { return m.Kind.FileName(m.First, m.Last, m.Hash.String()[:16]) }
 
 // Edit changes the manifest: it removes files by hash and adds others. It is data
 // in the Raft log. Three shapes apply: it adds files behind the end; it removes
