@@ -12,6 +12,8 @@ type Selection struct {
 	partitions []uint32 // found so far, ascending
 	seen       uint32   // partitions of the table that were considered
 	missing    []string // partitions known by name that do not exist yet
+
+	named []uint32 // ids found by Named
 }
 
 // answers holds two bits for each of a page of ids: 0 unknown, else wanted or not.
