@@ -1,6 +1,7 @@
 package tip
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -58,6 +59,7 @@ func (r *Reader) aim() {
 		}
 	}
 	ids := r.sel.Partitions()
+	r.named, _ = r.sel.Named(maxNamed)
 	if len(ids) == len(r.cursors) {
 		return
 	}
@@ -123,6 +125,10 @@ func (r *Reader) collect(c *cursor) {
 			return
 		}
 	}
+	named := r.named
+	if c.covered {
+		named = nil
+	}
 	b, i := c.block, int(c.i)
 	if b == nil || b.freed.Load() != c.freed {
 		b, i = c.partition.seek(s.lo)
@@ -134,7 +140,10 @@ func (r *Reader) collect(c *cursor) {
 			b, i = c.partition.seek(s.lo) // a linear pass has overtaken the cursor
 			continue
 		}
-		if i < n {
+		if next != nil && named != nil && len(b.entries) >= r.tip.index.sketched && !b.may(named) {
+			i = int(b.filled)
+			s.entries += sketchEntries
+		} else if i < n {
 			i += r.take(b.entries[i:n], uint32(b.base-s.lo), uint32(s.hi-s.lo), c.covered)
 		}
 		if next == nil || i < int(b.filled) {
@@ -156,26 +165,25 @@ func (r *Reader) collect(c *cursor) {
 func (r *Reader) take(entries []uint64, delta, end uint32, covered bool) int {
 	s := &r.stretch
 	units, n := s.units, 0
-	if covered {
-		for n = 0; n < len(entries); n++ {
-			at := uint32(entries[n]) + delta
-			if at >= end {
-				break
-			}
-			units = append(units, at)
+	for ; n < len(entries); n++ {
+		at := uint32(entries[n]) + delta
+		if at >= end {
+			break
 		}
-	} else {
-		for n = 0; n < len(entries); n++ {
-			at := uint32(entries[n]) + delta
-			if at >= end {
-				break
-			}
-			if r.sel.Match(uint32(entries[n] >> 32)) {
-				units = append(units, at)
-			}
+		if covered || r.wants(uint32(entries[n]>>32)) {
+			units = append(units, at)
 		}
 	}
 	s.units = units
 	s.entries += n
 	return n
+}
+
+// wants asks for one topic. A selection remembers its answers, but must be asked
+// once for each topic of a partition; of a few topics the ids are compared.
+func (r *Reader) wants(topic uint32) bool {
+	if r.named != nil {
+		return slices.Contains(r.named, topic)
+	}
+	return r.sel.Match(topic)
 }

@@ -24,6 +24,8 @@ type block struct {
 	// freed counts how often the block went back: a cursor that kept it between two
 	// reads compares.
 	freed atomic.Uint32
+	// sketch is nil until a reader makes it; only a block with a next one has one.
+	sketch atomic.Pointer[sketch]
 	// prev is block number-1; jump is block number&(number-1), so that a block is
 	// found in a logarithm of steps from the newest. Both may be gone: whoever
 	// follows them has checked the number against the oldest block's.
@@ -103,6 +105,8 @@ const pageLen = 256
 type index struct {
 	pages atomic.Pointer[[]*[pageLen]partition]
 	pool  pool
+	// sketched is how many entries a block must have to get a sketch.
+	sketched int
 	// active is how many partitions have a block.
 	active atomic.Int64
 
@@ -112,7 +116,7 @@ type index struct {
 }
 
 func (x *index) init(blockEntries, pieceEntries int) {
-	x.batch = 1
+	x.batch, x.sketched = 1, blockEntries
 	x.pool.whole, x.pool.piece = blockEntries, pieceEntries
 }
 
@@ -165,6 +169,7 @@ func (x *index) open(g *ring, p *partition, last *block) *block {
 	b.jump = p.jump(b)
 	b.visible.Store(0)
 	b.next.Store(nil)
+	b.sketch.Store(nil)
 	p.blocks++
 	if last == nil {
 		x.active.Add(1)

@@ -18,6 +18,7 @@ type Reader struct {
 
 	plan    plan
 	cursors []cursor // of the wanted partitions, ascending
+	named   []uint32 // ids of the wanted topics, if they are few and named in full
 	// gathered is the position before which the cursors have seen all entries.
 	gathered uint64
 	stretch  stretch

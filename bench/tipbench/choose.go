@@ -2,12 +2,15 @@ package tipbench
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"slices"
 
 	"chorale/topic"
 )
+
+// errNoShare: no partitions, and no topics, hold about the wanted part.
+var errNoShare = errors.New("nothing holds about that part of the messages")
 
 // choose draws the filters of one reader: partitions that together hold the wanted
 // part of the ring's messages, or topics where no partition is as small as that.
@@ -29,7 +32,7 @@ func (g *ring) choose(part float64, reader int) (*topic.Filters, error) {
 		names = take(rnd, g.held, want, func(id int) string { return g.table.Name(uint32(id)) })
 	}
 	if names == nil {
-		return nil, fmt.Errorf("no topics hold %g of the messages: the smallest has more", part)
+		return nil, errNoShare
 	}
 	return topic.ParseFilters(names...)
 }

@@ -46,6 +46,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		r, err := g.measure(ctx, s, o.Rounds, func(what string) {
 			o.Step(fmt.Sprintf("%d partitions, %d bytes, %g wanted, %d readers: %s", g.Partitions, s.MessageBytes, s.Selectivity, s.Readers, what), i, len(list))
 		})
+		if errors.Is(err, errNoShare) {
+			report.Skipped = append(report.Skipped, fmt.Sprintf("scenario %d: %g wanted: %v", i+1, s.Selectivity, err))
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

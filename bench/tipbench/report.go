@@ -14,6 +14,8 @@ import (
 type Report struct {
 	Rounds    int      `json:"rounds"`
 	Scenarios []Result `json:"scenarios"`
+	// Skipped are scenarios that the stream cannot give.
+	Skipped []string `json:"skipped,omitempty"`
 }
 
 // Result is what a scenario took: medians of the rounds, per delivered message
@@ -108,5 +110,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 			s.LinearCPU, s.IndexCPU, s.Ratio, s.MergeCPU, s.Better, s.Allocs, s.Evicted,
 			float64(s.Stats.IndexBytes)/(1<<20), appended)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(w, "skipped: %s\n", s)
+	}
+	return nil
 }
