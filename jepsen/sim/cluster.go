@@ -41,6 +41,7 @@ type cluster struct {
 	findings []check.Finding
 	deadline time.Time         // of the clients; zero while there is none
 	known    map[string]uint64 // topic -> last seq that any publisher was told
+	spoilt   map[string]bool   // data files that were damaged on one machine
 }
 
 // machine is a computer: its disk stays when its process does not.
@@ -51,12 +52,14 @@ type machine struct {
 	disk   *disk.Mem
 	starts int
 
-	mu   sync.Mutex
-	live *process // nil while down
+	mu      sync.Mutex
+	live    *process // nil while down
+	excused bool     // its disk was made to fail: the node may end, reads may fail
 }
 
 // process is one run of a node on a machine.
 type process struct {
+	m      *machine
 	engine *engine.Engine
 	end    *wire.Endpoint
 	life   context.Context // of the process
@@ -70,7 +73,7 @@ func newCluster(o Options) *cluster {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	c := &cluster{
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
-		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, ledger: ledger{entries: map[uint64]*raft.Log{}},
+		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, spoilt: map[string]bool{},
 	}
 	for i := range nodes {
 		c.machines = append(c.machines, &machine{
@@ -119,6 +122,10 @@ func (c *cluster) note(format string, args ...any) {
 func (m *machine) start() {
 	m.starts++
 	p, err := m.boot()
+	if err != nil && m.isExcused() { // the operator looks after the disk
+		m.disk.ClearFaults()
+		p, err = m.boot()
+	}
 	if err != nil {
 		m.c.found("no-start", "%s does not start: %v", m.name, err)
 		return
@@ -126,6 +133,20 @@ func (m *machine) start() {
 	m.mu.Lock()
 	m.live = p
 	m.mu.Unlock()
+}
+
+// excuse says that a disk fails on purpose, from now on for ever: what was damaged
+// may be noticed late.
+func (m *machine) excuse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.excused = true
+}
+
+func (m *machine) isExcused() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.excused
 }
 
 // boot puts a node together as package node does, over the simulation's seams:
@@ -136,7 +157,11 @@ func (m *machine) boot() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := raftlog.Wrap(witness{journal, &m.c.ledger}, m.name, raftlog.DefaultDeadline)
+	inner, err := newWitness(journal, &m.c.ledger, m.index)
+	if err != nil {
+		return nil, err
+	}
+	log, err := raftlog.Wrap(inner, m.name, raftlog.DefaultDeadline)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +173,7 @@ func (m *machine) boot() (*process, error) {
 	if err := log.Reconcile(snapshots); err != nil {
 		return nil, err
 	}
-	p := &process{down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
+	p := &process{m: m, down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
 	p.engine, err = engine.Open(m.c.plan.settings(m.name), engine.Seams{
 		Files: drive, Logs: raftlog.NewCache(log, cacheBytes), Stable: log, Snapshots: snapshots,
 		Transport: p.end, Peers: p.end,
@@ -213,10 +238,15 @@ func (m *machine) watch(p *process) {
 	}
 }
 
-// ended starts a node again that stopped by itself, which it may for one reason.
+// ended starts a node again that stopped by itself. Only a broken disk, and a log
+// that asks for it, are good reasons.
 func (m *machine) ended(err error) {
-	if errors.Is(err, raftlog.ErrStartAgain) {
-		m.c.note("%s asks to be started again", m.name)
+	if m.isExcused() || errors.Is(err, raftlog.ErrStartAgain) {
+		m.c.note("%s ended by itself: %v", m.name, err)
+		m.disk.ClearFaults()
+		// What a failed sync left in the page cache reads well and is not durable; a
+		// machine with such a disk is booted anew, so that nobody relies on it.
+		m.disk.Crash()
 	} else {
 		m.c.found("stopped", "%s stopped by itself: %v", m.name, err)
 	}
@@ -263,7 +293,7 @@ func (m *machine) stop() {
 	}
 	p.kill()
 	<-p.ended
-	if p.err != nil {
+	if p.err != nil && !m.isExcused() {
 		m.c.found("bad-stop", "%s was stopped gracefully and says: %v", m.name, p.err)
 	}
 }

@@ -3,8 +3,8 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -18,18 +18,64 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ledger remembers every entry that any node stored durably: at an index the one of
-// the highest term, which is the committed one where there is one, since every
-// leader of a later term has it. Safe for concurrent use.
+// ledger remembers, for each node, what it durably stored last at each index of the
+// log. A committed entry is one that a majority holds there: no node that has it
+// ever stores another in its place, and what is not committed is never the last of
+// more than a minority where another is. Safe for concurrent use.
 type ledger struct {
-	mu      sync.Mutex
-	entries map[uint64]*raft.Log
+	mu   sync.Mutex
+	last [nodes]map[uint64]raft.Log
 }
 
-// witness writes down what a journal stores.
+func (l *ledger) note(node int, e raft.Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last[node] == nil {
+		l.last[node] = map[uint64]raft.Log{}
+	}
+	e.Data = slices.Clone(e.Data)
+	l.last[node][e.Index] = e
+}
+
+// committed is the entry at an index that a majority holds.
+func (l *ledger) committed(index uint64) (raft.Log, bool) {
+	for i := range l.last {
+		e, ok := l.last[i][index]
+		held := 0
+		for j := range l.last {
+			if other, there := l.last[j][index]; there && other.Term == e.Term {
+				held++
+			}
+		}
+		if ok && held > nodes/2 {
+			return e, true
+		}
+	}
+	return raft.Log{}, false
+}
+
+// witness writes down what a node's journal stores.
 type witness struct {
 	*power.Journal
 	ledger *ledger
+	node   int
+}
+
+// newWitness notes first what an earlier run stored without having come to say so.
+func newWitness(j *power.Journal, l *ledger, node int) (witness, error) {
+	first, _ := j.FirstIndex()
+	last, _ := j.LastIndex()
+	for i := first; i <= last && i > 0; i++ {
+		var e raft.Log
+		switch err := j.GetLog(i, &e); {
+		case errors.Is(err, raft.ErrLogNotFound):
+		case err != nil:
+			return witness{}, err
+		default:
+			l.note(node, e)
+		}
+	}
+	return witness{j, l, node}, nil
 }
 
 // StoreLog implements raft.LogStore.
@@ -40,12 +86,8 @@ func (w witness) StoreLogs(logs []*raft.Log) error {
 	if err := w.Journal.StoreLogs(logs); err != nil {
 		return err
 	}
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
 	for _, l := range logs {
-		if old := w.ledger.entries[l.Index]; old == nil || old.Term < l.Term {
-			w.ledger.entries[l.Index] = &raft.Log{Index: l.Index, Term: l.Term, Type: l.Type, Data: slices.Clone(l.Data)}
-		}
+		w.ledger.note(w.node, *l)
 	}
 	return nil
 }
@@ -55,11 +97,16 @@ func (w witness) StoreLogs(logs []*raft.Log) error {
 func (l *ledger) replay(applied uint64, h *history.History, stream []history.Message) []check.Finding {
 	var s model.State
 	outcomes := map[string][]model.Outcome{} // of a unit, by the body of its first message
-	for _, index := range slices.Sorted(maps.Keys(l.entries)) {
-		if e := l.entries[index]; index <= applied && e.Type == raft.LogCommand {
-			if err := step(&s, e.Data, outcomes); err != nil {
-				return []check.Finding{{Check: "bad-entry", Text: fmt.Sprintf("index %d: %v", index, err)}}
-			}
+	for index := uint64(1); index <= applied; index++ {
+		e, ok := l.committed(index)
+		if !ok {
+			return []check.Finding{{Check: "no-majority", Text: fmt.Sprintf("applied up to %d, no majority holds index %d", applied, index)}}
+		}
+		if e.Type != raft.LogCommand {
+			continue
+		}
+		if err := step(&s, e.Data, outcomes); err != nil {
+			return []check.Finding{{Check: "bad-entry", Text: fmt.Sprintf("index %d: %v", index, err)}}
 		}
 	}
 	out := check.Same("the model", s.Stream, "the cluster", stream)

@@ -33,12 +33,12 @@ func (n *nemesis) sleep(ctx context.Context, most time.Duration) {
 	}
 }
 
-// calm heals the network and lets the disks go on.
+// calm heals the network and lets the disks go on, and work.
 func (c *cluster) calm() {
 	c.note("calm")
 	c.net.Heal()
 	for _, m := range c.machines {
-		m.disk.Release()
+		m.disk.ClearFaults()
 	}
 }
 
@@ -59,6 +59,9 @@ func (n *nemesis) strike() {
 		{2, n.restart},
 		{2, n.stallDisk},
 		{1, n.partThenKill},
+		{1, n.failDisk},
+		{1, n.hangDisk},
+		{2, n.damageFile},
 	}
 	total := 0
 	for _, h := range harms {
@@ -135,12 +138,10 @@ func (c *cluster) crashFor(m *machine, pause time.Duration) {
 		return
 	}
 	m.crash()
-	c.booting.Add(1)
-	go func() {
-		defer c.booting.Done()
+	c.booting.Go(func() {
 		time.Sleep(pause)
 		m.start()
-	}()
+	})
 }
 
 func (n *nemesis) crashTwo() {
@@ -167,17 +168,18 @@ func (n *nemesis) restart() {
 
 // stallDisk lets a disk hang for a while in the middle of a sync.
 func (n *nemesis) stallDisk() {
-	m, pause := n.c.machines[n.rng.IntN(nodes)], time.Duration(n.rng.Int64N(int64(4*time.Second)))
+	n.stall(n.c.machines[n.rng.IntN(nodes)], time.Duration(n.rng.Int64N(int64(4*time.Second))))
+}
+
+func (n *nemesis) stall(m *machine, pause time.Duration) {
 	n.c.note("stall the disk of %s for %v", m.name, pause)
 	if err := m.disk.Fault(`on sync "*" stall`); err != nil {
 		panic(fmt.Sprintf("the stall was refused: %v", err))
 	}
-	n.c.booting.Add(1)
-	go func() {
-		defer n.c.booting.Done()
+	n.c.booting.Go(func() {
 		time.Sleep(pause)
 		m.disk.Release()
-	}()
+	})
 }
 
 // partThenKill is the script that lost data elsewhere: isolate one, write, cut the

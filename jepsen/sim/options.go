@@ -28,6 +28,7 @@ type plan struct {
 	storm                     time.Duration
 	producers, plain, readers int
 	finalCrash                bool // all nodes lose power before the final reads
+	finalRestart              bool // all nodes are restarted and read again
 	meanPause                 time.Duration
 	maxUnits, maxUnitMessages int
 	conditional               int // units of 100
@@ -46,6 +47,7 @@ func newPlan(rng *rand.Rand) plan {
 		plain:           rng.IntN(3),
 		readers:         2 + rng.IntN(5),
 		finalCrash:      rng.IntN(2) == 0,
+		finalRestart:    rng.IntN(3) == 0,
 		meanPause:       pick(rng, 20*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond),
 		maxUnits:        pick(rng, 1, 2, 6),
 		maxUnitMessages: pick(rng, 1, 2, 4),

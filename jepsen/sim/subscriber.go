@@ -116,7 +116,7 @@ func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscript
 				s.c.found("bad-read", "reader %d on %s ends at %d, until %d was promised", s.id, r.Node, r.To, sub.Until)
 			}
 			return
-		case errors.Is(err, segments.ErrNotHere), ctx.Err() != nil:
+		case errors.Is(err, segments.ErrNotHere), ctx.Err() != nil, err != nil && p.m.isExcused():
 			return
 		case err != nil:
 			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, err)
@@ -162,7 +162,7 @@ func (s *subscriber) decode(p *process, b []byte, progress message.Progress) (ou
 func (s *subscriber) refused(ctx context.Context, m *machine, q engine.SubscribeRequest, err error) {
 	var beyond *engine.BeyondEndError
 	switch {
-	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere):
+	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere), m.isExcused():
 	case errors.As(err, &beyond) && !beyond.Final: // a follower that lags
 	default:
 		s.c.found("bad-subscribe", "reader %d on %s behind %d: %v", s.id, m.name, q.After, err)
