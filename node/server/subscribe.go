@@ -24,8 +24,8 @@ const (
 	minBatchBytes     = 4 << 10
 	maxBatchBytes     = 4 << 20
 	// markEvery is how often a subscription that is given nothing else is told how
-	// far it has come.
-	markEvery = 500 * time.Millisecond
+	// far it has come. Clients count on twice this.
+	markEvery = api.ProgressInterval / 2
 	// leaderAnswer bounds a question to the leader.
 	leaderAnswer = 2 * time.Second
 )
