@@ -140,7 +140,7 @@ func (r *Reader) collect(c *cursor) {
 			b, i = c.partition.seek(s.lo) // a linear pass has overtaken the cursor
 			continue
 		}
-		if next != nil && named != nil && len(b.entries) >= r.tip.index.sketched && !b.may(named) {
+		if next != nil && named != nil && int(b.filled) == len(b.entries) && len(b.entries) >= r.tip.index.pool.sizes.busy && !b.may(named) {
 			i = int(b.filled)
 			s.entries += sketchEntries
 		} else if i < n {

@@ -15,7 +15,7 @@ import (
 
 // TestGolden plays the transcripts in testdata. The commands:
 //
-//	tip bytes=N block=N piece=N    a new tip; entries of a block and of a piece
+//	tip bytes=N                    a new tip with small blocks: see small
 //	append                         lines of "topic [xN] [size=N]": N messages, payload size
 //	publish, reset next=N
 //	ring, index, pool               what they hold
@@ -45,11 +45,9 @@ type script struct {
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "tip":
-		var bytes, block, piece int
+		var bytes int
 		d.ScanArgs(t, "bytes", &bytes)
-		d.ScanArgs(t, "block", &block)
-		d.ScanArgs(t, "piece", &piece)
-		*s = script{tip: small(int64(bytes), block, piece), table: topic.NewTable(), last: map[uint32]uint64{}, readers: map[string]*Reader{}}
+		*s = script{tip: small(int64(bytes)), table: topic.NewTable(), last: map[uint32]uint64{}, readers: map[string]*Reader{}}
 		return fmt.Sprintf("%d chunks of %d bytes\n", len(s.tip.ring.slots), s.tip.ring.chunkBytes)
 	case "append":
 		for line := range strings.Lines(d.Input) {
@@ -134,7 +132,7 @@ func (s *script) index() string {
 		fmt.Fprintf(&out, "%s:\n", s.table.PartitionName(p))
 		for b := x.oldest.Load(); b != nil; b = b.next.Load() {
 			kind := "block"
-			if b.piece != nil && b.piece.block != b {
+			if b.isPiece() {
 				kind = "piece"
 			}
 			fmt.Fprintf(&out, "  %s %d:", kind, b.number)

@@ -33,10 +33,13 @@ type block struct {
 
 	// The writer's.
 	owner *partition
-	link  *block   // next in a chunk's list, or in a list of retired or free blocks
-	batch uint64   // last batch that added an entry
-	piece *carving // what it is a piece of, or nil
+	link  *block // next in a chunk's list, or in a list of retired or free blocks
+	batch uint64 // last batch that added an entry
+	// carving is what this is a piece of, or how it was cut into pieces, or nil.
+	carving *carving
 }
+
+func (b *block) isPiece() bool { return b.carving != nil && b.carving.block != b }
 
 func (b *block) position(i int) uint64 { return b.base + uint64(uint32(b.entries[i])) }
 
@@ -85,18 +88,17 @@ func (p *partition) held() int {
 	return n
 }
 
-// sparse reports whether the partition has fewer than limit entries at or behind
-// the floor. The writer's.
-func (p *partition) sparse(floor uint64, limit int) bool {
+// live is about how many entries lie at or behind the floor. The writer's.
+func (p *partition) live(floor uint64) int {
 	b, oldest := p.newest.Load(), p.oldest.Load()
-	n := 0
-	for ; b != oldest && n < limit; b = b.prev {
-		n += int(b.filled)
+	if b == nil {
+		return 0
 	}
-	if b != nil && n < limit {
-		n += sort.Search(int(b.filled), func(i int) bool { return b.position(int(b.filled)-1-i) < floor })
+	n := int(b.filled)
+	if b != oldest {
+		return int(b.number-oldest.number)*len(b.entries) + n
 	}
-	return n < limit
+	return n - sort.Search(n, func(i int) bool { return b.position(i) >= floor })
 }
 
 const pageLen = 256
@@ -105,8 +107,6 @@ const pageLen = 256
 type index struct {
 	pages atomic.Pointer[[]*[pageLen]partition]
 	pool  pool
-	// sketched is how many entries a block must have to get a sketch.
-	sketched int
 	// active is how many partitions have a block.
 	active atomic.Int64
 
@@ -115,10 +115,7 @@ type index struct {
 	touched []*block
 }
 
-func (x *index) init(blockEntries, pieceEntries int) {
-	x.batch, x.sketched = 1, blockEntries
-	x.pool.whole, x.pool.piece = blockEntries, pieceEntries
-}
+func (x *index) init(s sizes) { x.batch, x.pool.sizes = 1, s }
 
 // partition returns the index of a partition, or nil if it never had a message.
 func (x *index) partition(id uint32) *partition {
@@ -163,7 +160,7 @@ func (x *index) grow(id uint32) *partition {
 
 // open starts a block behind last, which is nil if the partition is idle.
 func (x *index) open(g *ring, p *partition, last *block) *block {
-	b := x.pool.take(p.sparse(g.oldest<<g.shift, x.pool.whole/2))
+	b := x.pool.take(x.pool.sizes.of(p.live(g.oldest << g.shift)))
 	b.owner, b.base, b.filled = p, g.position(), 0
 	b.number, b.prev = p.blocks, last
 	b.jump = p.jump(b)

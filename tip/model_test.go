@@ -28,10 +28,11 @@ func selection(t testing.TB, table *topic.Table, filters ...string) *topic.Selec
 	return topic.NewSelection(table, f)
 }
 
-// small makes a tip whose blocks are small as well, so that they come and go.
-func small(ringBytes int64, block, piece int) *Tip {
+// small makes a tip whose blocks are small as well, so that they come and go: of
+// eight entries, or pieces of two and four; whole ones from 24 messages on.
+func small(ringBytes int64) *Tip {
 	tip := New(ringBytes)
-	tip.index.init(block, piece)
+	tip.index.init(sizes{quiet: 2, busy: 4, whole: 8, crowded: 24})
 	return tip
 }
 
@@ -263,8 +264,8 @@ func (m *model) checkIndex(id uint32, want []uint64, whole map[*block]bool) {
 		if b.position(int(b.filled)-1) < floor {
 			m.fatalf("partition %d keeps block %d, whose messages have left", id, b.number)
 		}
-		if b.piece != nil && b.piece.block != b {
-			whole[b.piece.block] = true
+		if b.isPiece() {
+			whole[b.carving.block] = true
 		} else {
 			whole[b] = true
 		}
@@ -310,7 +311,7 @@ func TestModel(t *testing.T) {
 	for n := range steps / perSeed {
 		m := &model{t: t, seed: *modelSeed + uint64(n), table: topic.NewTable(), first: 1, last: map[uint32]uint64{}}
 		m.rnd = rand.New(rand.NewPCG(m.seed, 0))
-		m.tip = small(int64(MinBytes+m.rnd.IntN(4*MinBytes)), 8, 2)
+		m.tip = small(int64(MinBytes + m.rnd.IntN(4*MinBytes)))
 		for range perSeed {
 			m.step()
 		}

@@ -97,10 +97,8 @@ func (r *Reader) indexed(head, end uint64) bool {
 	if r.gathered != r.at {
 		visits += costFind
 	}
-	entry := costEntry + costBlock/float64(blockEntries)
-	if p.looked*messages < partitions*blockEntries/2 {
-		entry = costEntry + costBlock/float64(pieceEntries)
-	}
+	size := r.tip.index.pool.sizes.of(int(p.looked * messages / partitions))
+	entry := costEntry + costBlock/float64(size)
 	index := partitions*visits + messages*(p.looked*entry+p.density*(costFetch+costFetchByte*stride))
 	breaks := p.density * (1 - p.density) * max(costBreak-costBreakByte*stride, 0)
 	return index < messages*(costPass+costPassByte*stride+p.density*costCopyByte*stride+breaks)

@@ -2,20 +2,41 @@ package tip
 
 import "sync/atomic"
 
-const (
-	// blockEntries is the number of entries of a block.
-	blockEntries = 1024
-	// pieceEntries is what a partition with few messages in the ring gets instead: a
-	// piece of a block, so that 100,000 quiet partitions do not take 8 KiB each.
-	pieceEntries = 64
-)
+// blockEntries is the number of entries of a block.
+const blockEntries = 1024
+
+// sizes are the numbers of entries that the pool hands out at a time. Only a
+// partition with many messages in the ring takes whole blocks; the others take
+// pieces, so that what is not filled yet, and what has left the ring with the block
+// still in use, is less than a block for each: 100,000 quiet partitions do not take
+// 8 KiB each.
+type sizes struct {
+	quiet, busy, whole int
+	// crowded is how many entries a partition must have in the ring to take whole
+	// blocks.
+	crowded int
+}
+
+var defaultSizes = sizes{quiet: 64, busy: 512, whole: blockEntries, crowded: 32 * blockEntries}
+
+// of is the size of the next block of a partition with that many entries.
+func (s sizes) of(live int) int {
+	switch {
+	case live < s.busy:
+		return s.quiet
+	case live < s.crowded:
+		return s.busy
+	}
+	return s.whole
+}
 
 // pool is the block pool: it hands out blocks, whole or in pieces, and takes them
 // back. The writer's, but for the counters, which count whole blocks.
 type pool struct {
-	whole, piece int // entries
-	free         *block
-	carved       *carving // those with a free piece
+	sizes sizes
+	free  *block
+	// Blocks in pieces of each size, one of which is free at least.
+	quiet, busy *carving
 
 	inUse, idle, high atomic.Int64
 }
@@ -23,27 +44,36 @@ type pool struct {
 // carving is a block that is handed out in pieces.
 type carving struct {
 	block      *block
+	size       int
 	free       *block // pieces
 	used       int    // pieces handed out
 	prev, next *carving
 }
 
-// take hands out a block, or a piece of one.
-func (l *pool) take(piece bool) *block {
-	if !piece {
+// take hands out a block of that many entries, which are one of the sizes.
+func (l *pool) take(size int) *block {
+	if size == l.sizes.whole {
 		return l.takeWhole()
 	}
-	c := l.carved
-	if c == nil {
-		c = l.carve(l.takeWhole())
+	list := l.list(size)
+	if *list == nil {
+		link(list, carve(l.takeWhole(), size))
 	}
+	c := *list
 	b := c.free
 	c.free = b.link
 	c.used++
 	if c.free == nil {
-		l.unlink(c)
+		unlink(list, c)
 	}
 	return b
+}
+
+func (l *pool) list(size int) **carving {
+	if size == l.sizes.quiet {
+		return &l.quiet
+	}
+	return &l.busy
 }
 
 func (l *pool) takeWhole() *block {
@@ -53,7 +83,7 @@ func (l *pool) takeWhole() *block {
 	}
 	b := l.free
 	if b == nil {
-		return &block{entries: make([]uint64, l.whole)}
+		return &block{entries: make([]uint64, l.sizes.whole)}
 	}
 	l.free = b.link
 	l.idle.Add(-1)
@@ -61,38 +91,39 @@ func (l *pool) takeWhole() *block {
 }
 
 // carve cuts a block into pieces. One that was cut before keeps their heads.
-func (l *pool) carve(whole *block) *carving {
-	c := whole.piece
-	if c == nil {
-		c = &carving{block: whole}
-		whole.piece = c
-		pieces := make([]block, l.whole/l.piece)
-		for i := range pieces {
-			b := &pieces[i]
-			b.piece, b.entries = c, whole.entries[i*l.piece:(i+1)*l.piece:(i+1)*l.piece]
-			b.link, c.free = c.free, b
-		}
+func carve(whole *block, size int) *carving {
+	c := whole.carving
+	if c != nil && c.size == size {
+		return c
 	}
-	l.link(c)
+	c = &carving{block: whole, size: size}
+	whole.carving = c
+	pieces := make([]block, len(whole.entries)/size)
+	for i := range pieces {
+		b := &pieces[i]
+		b.carving, b.entries = c, whole.entries[i*size:(i+1)*size:(i+1)*size]
+		b.link, c.free = c.free, b
+	}
 	return c
 }
 
 // give takes back a list of blocks that no reader can see any more.
-func (l *pool) give(list *block) {
-	for list != nil {
-		b := list
-		list = b.link
-		c := b.piece
-		if c == nil || c.block == b {
+func (l *pool) give(given *block) {
+	for given != nil {
+		b := given
+		given = b.link
+		if !b.isPiece() {
 			l.giveWhole(b)
 			continue
 		}
+		c := b.carving
+		list := l.list(c.size)
 		if c.free == nil {
-			l.link(c)
+			link(list, c)
 		}
 		b.link, c.free = c.free, b
 		if c.used--; c.used == 0 {
-			l.unlink(c)
+			unlink(list, c)
 			l.giveWhole(c.block)
 		}
 	}
@@ -103,6 +134,9 @@ func (l *pool) giveWhole(b *block) {
 	l.inUse.Add(-1)
 	l.idle.Add(1)
 }
+
+// trimAbove is how many free blocks are always kept.
+const trimAbove = 64
 
 // trim leaves some of the free blocks to the garbage collector if there are more
 // of them than are in use. Called once a chunk, it lets a burst fade within a few
@@ -115,22 +149,19 @@ func (l *pool) trim() {
 	}
 }
 
-// trimAbove is how many free blocks are always kept.
-const trimAbove = 64
-
-func (l *pool) link(c *carving) {
-	c.prev, c.next = nil, l.carved
+func link(list **carving, c *carving) {
+	c.prev, c.next = nil, *list
 	if c.next != nil {
 		c.next.prev = c
 	}
-	l.carved = c
+	*list = c
 }
 
-func (l *pool) unlink(c *carving) {
+func unlink(list **carving, c *carving) {
 	if c.prev != nil {
 		c.prev.next = c.next
 	} else {
-		l.carved = c.next
+		*list = c.next
 	}
 	if c.next != nil {
 		c.next.prev = c.prev

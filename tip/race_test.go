@@ -23,7 +23,7 @@ func TestLapped(t *testing.T) {
 		messages = 60_000
 	}
 	table := topic.NewTable()
-	tip := small(32<<10, 16, 4)
+	tip := small(32 << 10)
 	var names [40]string
 	for i := range names {
 		names[i] = fmt.Sprintf("t/%d/%d", i%8, i/8)

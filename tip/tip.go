@@ -60,7 +60,7 @@ func New(bytes int64) *Tip {
 	if mapped := t.ring.reserve(); mapped != nil {
 		runtime.AddCleanup(t, release, mapped)
 	}
-	t.index.init(blockEntries, pieceEntries)
+	t.index.init(defaultSizes)
 	t.floorSeq.Store(1)
 	return t
 }

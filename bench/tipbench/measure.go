@@ -146,13 +146,19 @@ func (g *ring) recover(f *topic.Filters, method tip.Method, buf []byte) (deliver
 	}
 }
 
-// Appended is what a writer did during a scenario.
+// Appended is what a writer did during a scenario, and what it did before, alone.
 type Appended struct {
 	Messages int     `json:"messages"`
-	CPUNanos float64 `json:"cpu_ns_per_message"`
+	Alone    float64 `json:"alone_cpu_ns_per_message"`
+	Nanos    float64 `json:"cpu_ns_per_message"`
+	Allocs   float64 `json:"alone_allocs_per_message"`
 }
 
-// startWriter appends drawn messages until the returned function is called.
+// aloneMessages is how many messages a writer appends by itself first.
+const aloneMessages = 1 << 21
+
+// startWriter appends drawn messages, first some without readers, and then until
+// the returned function is called.
 func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appended) {
 	if !wanted || g.draw == nil {
 		return func() *Appended { return nil }
@@ -160,16 +166,21 @@ func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appen
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var a Appended
+	alone := meter.Of(func() {
+		for range aloneMessages {
+			g.append(g.draw(), g.plain)
+		}
+	})
+	a.Alone, a.Allocs = meter.Per(alone.CPU, aloneMessages), float64(alone.Allocs)/aloneMessages
 	wg.Go(func() {
-		var n int
 		cpu := meter.Thread(func() {
-			for ; ctx.Err() == nil; n += batchMessages {
+			for ; ctx.Err() == nil; a.Messages += batchMessages {
 				for range batchMessages {
 					g.append(g.draw(), g.plain)
 				}
 			}
 		})
-		a = Appended{Messages: n, CPUNanos: meter.Per(cpu, n)}
+		a.Nanos = meter.Per(cpu, a.Messages)
 	})
 	return func() *Appended {
 		cancel()

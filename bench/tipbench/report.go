@@ -99,11 +99,11 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does\n\n", r.Rounds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tmerge\tbest/index\tallocs\tfell\tindex MiB\tappend\t")
+	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tmerge\tbest/index\tallocs\tfell\tindex MiB\tappend / alone\t")
 	for _, s := range r.Scenarios {
 		appended := "-"
 		if s.Appended != nil {
-			appended = fmt.Sprintf("%.0f", s.Appended.CPUNanos)
+			appended = fmt.Sprintf("%.0f / %.0f", s.Appended.Nanos, s.Appended.Alone)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%d\t%.1f\t%s\t\n",
 			s.RingBytes>>20, s.MessageBytes, s.Partitions, s.Readers, s.Selectivity, s.Delivered,

@@ -1,0 +1,8 @@
+package tip
+
+// AddEntry makes the index entry of a message alone, for measurements; the chunk
+// that was appended to last takes it.
+func (t *Tip) AddEntry(partition, topic uint32) { t.index.add(&t.ring, partition, topic) }
+
+// PublishEntries makes the entries visible.
+func (t *Tip) PublishEntries() { t.index.publish() }
