@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chorale-procs-")
+	dir, err := os.MkdirTemp("", "jepsen-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -26,19 +26,21 @@ type plan struct {
 	tipBytes, segmentBytes    int64
 	trailing, threshold       uint64 // of Raft's log, in entries
 	storm                     time.Duration
+	probes                    int
 	producers, plain, readers int
 	finalCrash                bool // all nodes lose power before the final reads
 	finalRestart              bool // all nodes are restarted and read again
 	meanPause                 time.Duration
 	maxUnits, maxUnitMessages int
 	conditional               int // units of 100
+	payload                   int // usual bytes of a message, at most
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
 func newPlan(rng *rand.Rand) plan {
 	return plan{
-		tipBytes:        pick(rng, int64(8<<10), 16<<10, 64<<10),
+		tipBytes:        pick(rng, int64(8<<10), 24<<10, 96<<10, 256<<10),
 		segmentBytes:    pick(rng, int64(2<<10), 6<<10, 24<<10),
 		trailing:        pick(rng, uint64(2), 8, 64),
 		threshold:       pick(rng, uint64(8), 24, 96),
@@ -46,12 +48,14 @@ func newPlan(rng *rand.Rand) plan {
 		producers:       1 + rng.IntN(4),
 		plain:           rng.IntN(3),
 		readers:         2 + rng.IntN(5),
+		probes:          1 + rng.IntN(2),
 		finalCrash:      rng.IntN(2) == 0,
 		finalRestart:    rng.IntN(3) == 0,
 		meanPause:       pick(rng, 20*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond),
 		maxUnits:        pick(rng, 1, 2, 6),
 		maxUnitMessages: pick(rng, 1, 2, 4),
 		conditional:     pick(rng, 0, 10, 40),
+		payload:         pick(rng, 8, 40, 200),
 	}
 }
 

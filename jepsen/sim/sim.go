@@ -92,6 +92,9 @@ func (c *cluster) storm() {
 		filters := filterSets[c.rng("filters", i).IntN(len(filterSets))]
 		clients.Go(func() { c.subscriber(i+1, filters).run(ctx) })
 	}
+	for i := range c.plan.probes {
+		clients.Go(func() { c.probe(ctx, i) })
+	}
 	harm.Go(func() { (&nemesis{c, c.rng("nemesis", 0)}).run(ctx) })
 	harm.Wait()
 	c.booting.Wait()

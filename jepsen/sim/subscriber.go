@@ -49,6 +49,31 @@ func (s *subscriber) run(ctx context.Context) {
 	}
 }
 
+// probes is the first of the readers that probe makes.
+const probes = 1_000_000
+
+// probe reads many short stretches, each of which begins at a place where one part
+// of the product hands over to another, or anywhere, until ctx ends.
+func (c *cluster) probe(ctx context.Context, number int) {
+	rng := c.rng("probe", number)
+	for i := 0; ctx.Err() == nil; i++ {
+		m := c.machines[rng.IntN(nodes)]
+		if p := m.process(); p != nil {
+			st := p.engine.Status()
+			start := uint64(rng.Int64N(int64(st.View.LastSeq) + 1))
+			if near := int64(st.Tip.Floor) - 10 + rng.Int64N(50); near >= 0 && rng.IntN(4) > 0 {
+				start = min(uint64(near), st.View.LastSeq)
+			}
+			s := &subscriber{
+				c: c, id: probes*(number+1) + i, rng: rng, filters: pick(rng, filterSets...),
+				start: engine.SubscribeRequest{After: start},
+			}
+			s.session(ctx, m, 50*time.Millisecond, 0)
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(100 * time.Millisecond))))
+	}
+}
+
 // reach reads from one machine until the resume position is to; false if it does
 // not come that far in time.
 func (s *subscriber) reach(m *machine, to uint64, within time.Duration) bool {

@@ -47,9 +47,9 @@ func (c *cluster) draw(rng *rand.Rand, client int, number uint64, tag string) ou
 		case 0:
 			d.Headers, d.Payload = []message.Header{{Key: "id", Value: d.Payload}}, nil
 		case 1:
-			d.Payload = append(d.Payload, make([]byte, rng.IntN(3<<10))...)
+			d.Payload = append(d.Payload, make([]byte, rng.IntN(20*c.plan.payload))...)
 		default:
-			d.Payload = append(d.Payload, make([]byte, rng.IntN(200))...)
+			d.Payload = append(d.Payload, make([]byte, rng.IntN(c.plan.payload))...)
 		}
 		m := history.Draft{Topic: topic(rng), Body: message.NewRecord(d, 0, 1, 0, 0).Body()}
 		if i == 0 && rng.IntN(100) < c.plan.conditional {

@@ -35,6 +35,13 @@ func (l *leading) OpenFile(segments.Hash) (disk.File, segments.FileMeta, error) 
 	return nil, segments.FileMeta{}, errors.New("no such file")
 }
 
+// arrived is what has come so far.
+func (l *leading) arrived() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.got)
+}
+
 // answers collects what done is told, by batch.
 type answers struct {
 	mu  sync.Mutex
@@ -74,8 +81,8 @@ func TestSubmit(t *testing.T) {
 			got.submit(a, 1, want[i])
 		}
 		time.Sleep(time.Second)
-		if !slices.Equal(l.got, want) {
-			t.Errorf("arrived %q", l.got)
+		if !slices.Equal(l.arrived(), want) {
+			t.Errorf("arrived %q", l.arrived())
 		}
 		for _, batch := range want {
 			if err := got.of(t, batch); err != nil {
@@ -86,15 +93,15 @@ func TestSubmit(t *testing.T) {
 		w.Cut(1, 0) // the answer is lost
 		got.submit(a, 1, "without answer")
 		time.Sleep(2 * submitTimeout)
-		if err := got.of(t, "without answer"); !errors.Is(err, engine.ErrUnknown) || !slices.Contains(l.got, "without answer") {
-			t.Errorf("a lost answer: %v, arrived %q", err, l.got)
+		if err := got.of(t, "without answer"); !errors.Is(err, engine.ErrUnknown) || !slices.Contains(l.arrived(), "without answer") {
+			t.Errorf("a lost answer: %v, arrived %q", err, l.arrived())
 		}
 		w.Heal()
 		w.Cut(0, 1)
 		got.submit(a, 1, "lost")
 		time.Sleep(2 * submitTimeout)
-		if err := got.of(t, "lost"); !errors.Is(err, engine.ErrUnknown) || slices.Contains(l.got, "lost") {
-			t.Errorf("a lost batch: %v, arrived %q", err, l.got)
+		if err := got.of(t, "lost"); !errors.Is(err, engine.ErrUnknown) || slices.Contains(l.arrived(), "lost") {
+			t.Errorf("a lost batch: %v, arrived %q", err, l.arrived())
 		}
 		a.Close()
 		got.submit(a, 1, "from the dead")
