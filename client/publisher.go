@@ -244,8 +244,8 @@ func (p *Publisher) check(entries []message.Entry) (size int, err error) {
 		}
 		size += e.Draft.EncodedBytes() + len(e.Topic) + message.Align
 	}
-	if size > message.MaxBatchBytes {
-		return 0, fmt.Errorf("%w: unit of %d bytes: at most %d are allowed", ErrInvalid, size, message.MaxBatchBytes)
+	if most := message.MaxBatchBytes - message.BatchHeadBytes; size > most {
+		return 0, fmt.Errorf("%w: unit of %d bytes: at most %d are allowed", ErrInvalid, size, most)
 	}
 	return size, nil
 }

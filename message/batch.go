@@ -24,8 +24,9 @@ import (
 // holds the topics in the order in which the records name them first, and no
 // others: a batch brings no topic into being without a message.
 const (
-	batchMagic     = 0x31424843 // "CHB1"
-	batchHeadBytes = 40
+	batchMagic = 0x31424843 // "CHB1"
+	// BatchHeadBytes is the size of a batch's fixed head.
+	BatchHeadBytes = 40
 	// MaxBatchBytes is the hard limit of a batch: one message of the largest
 	// size, or many small ones.
 	MaxBatchBytes = MaxRecordBytes + (64 << 10)
@@ -67,11 +68,11 @@ func (r Record) UnitLeft() int { return int(r.Time()) }
 // BatchBytes returns the length of the batch that starts at b, and whether b
 // holds all of it. It lets a reader of concatenated batches find their borders.
 func BatchBytes(b []byte) (n int, ok bool) {
-	if len(b) < batchHeadBytes {
+	if len(b) < BatchHeadBytes {
 		return 0, false
 	}
 	n = int(binary.LittleEndian.Uint32(b[8:]))
-	return n, n >= batchHeadBytes && n <= len(b)
+	return n, n >= BatchHeadBytes && n <= len(b)
 }
 
 // ParseBatch checks an encoded batch completely (limits, checksums of the batch and
@@ -103,14 +104,14 @@ func parseBatch(b []byte, bodies bool) (Batch, error) {
 	if out.Count == 0 || out.Count > MaxBatchMessages {
 		return Batch{}, fmt.Errorf("%w: batch of %d messages: 1 to %d are allowed", ErrCorrupt, out.Count, MaxBatchMessages)
 	}
-	if table > len(b)-batchHeadBytes || table%Align != 0 || topics > out.Count {
+	if table > len(b)-BatchHeadBytes || table%Align != 0 || topics > out.Count {
 		return Batch{}, fmt.Errorf("%w: table of %d topics, %d bytes, for %d messages in %d bytes", ErrCorrupt, topics, table, out.Count, len(b))
 	}
 	var err error
-	if out.Topics, err = parseTable(b[batchHeadBytes:batchHeadBytes+table], topics); err != nil {
+	if out.Topics, err = parseTable(b[BatchHeadBytes:BatchHeadBytes+table], topics); err != nil {
 		return Batch{}, err
 	}
-	out.Records = b[batchHeadBytes+table:]
+	out.Records = b[BatchHeadBytes+table:]
 	return out, out.check(bodies)
 }
 
@@ -251,13 +252,13 @@ func (b *Builder) topic(name string) uint32 {
 func (b *Builder) Count() int { return b.count }
 
 // Bytes is the length that Encode would give now.
-func (b *Builder) Bytes() int { return batchHeadBytes + Stride(len(b.table)) + len(b.records) }
+func (b *Builder) Bytes() int { return BatchHeadBytes + Stride(len(b.table)) + len(b.records) }
 
 // Encode appends the finished batch to dst. The Builder keeps its contents until
 // Reset.
 func (b *Builder) Encode(dst []byte, producer ProducerID) []byte {
 	start := len(dst)
-	dst = append(dst, make([]byte, batchHeadBytes)...)
+	dst = append(dst, make([]byte, BatchHeadBytes)...)
 	dst = pad(append(dst, b.table...), len(b.table))
 	dst = append(dst, b.records...)
 	h := dst[start:]

@@ -46,7 +46,7 @@ func FuzzReadBatch(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = slices.Clone(b)
-		if len(b) >= batchHeadBytes {
+		if len(b) >= BatchHeadBytes {
 			mendBatch(b)
 		}
 		v, err := ReadBatch(b)

@@ -228,10 +228,10 @@ func TestWrongBatches(t *testing.T) {
 // mend makes the sums of a batch right, of the bodies too as far as they can be
 // found; mendBatch that of the whole alone.
 func mend(b []byte) {
-	if len(b) < batchHeadBytes {
+	if len(b) < BatchHeadBytes {
 		return
 	}
-	rest := b[min(len(b), batchHeadBytes+int(binary.LittleEndian.Uint32(b[36:]))):]
+	rest := b[min(len(b), BatchHeadBytes+int(binary.LittleEndian.Uint32(b[36:]))):]
 	for len(rest) > 0 {
 		r, tail, err := Split(rest)
 		if err != nil {
@@ -343,7 +343,7 @@ func TestBatchBytes(t *testing.T) {
 		t.Errorf("behind 3 bytes it is %x, want %x", got, one)
 	}
 	b.Reset()
-	if b.Count() != 0 || b.Bytes() != batchHeadBytes {
+	if b.Count() != 0 || b.Bytes() != BatchHeadBytes {
 		t.Errorf("after Reset: %d messages, %d bytes", b.Count(), b.Bytes())
 	}
 }

@@ -46,3 +46,14 @@ type ExpiredError struct{ After, Oldest uint64 }
 func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("position %d is older than the oldest kept message, which is %d", e.After, e.Oldest)
 }
+
+// PayloadError is why a batch is refused with a payload above the limit.
+type PayloadError struct {
+	Index        int // of the message in its batch
+	Bytes, Limit int
+}
+
+// Error says what is allowed.
+func (e *PayloadError) Error() string {
+	return fmt.Sprintf("message %d of the batch: payload of %d bytes: at most %d are allowed", e.Index, e.Bytes, e.Limit)
+}

@@ -74,5 +74,10 @@ func publishError(err error) *api.PublishError {
 	case errors.Is(err, engine.ErrUnavailable):
 		kind = api.PublishError_UNAVAILABLE
 	}
-	return &api.PublishError{Kind: kind, Message: err.Error()}
+	out := &api.PublishError{Kind: kind, Message: err.Error()}
+	var payload *engine.PayloadError
+	if errors.As(err, &payload) {
+		out.PayloadLimit = uint64(payload.Limit)
+	}
+	return out
 }
