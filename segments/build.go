@@ -10,7 +10,6 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/arena"
-	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/layer"
 	"chorale/segments/manifest"
@@ -59,8 +58,8 @@ func (l *Log) BuildOne() (bool, error) {
 			s.built = f
 			deviating = l.settle(v)
 		})
-	} else { // a Restore came in between; the file may yet be named by an edit
-		l.stray[f.Meta.Name()] = true
+	} else { // a Restore came in between, or an edit found the file faster
+		l.astray(f)
 	}
 	l.mu.Unlock()
 	if err := l.discard(deviating); err != nil {
@@ -117,20 +116,13 @@ func (l *Log) build(s *stretch) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := data.New(sum.File, l.o.FS, manifest.Describe(sum))
-	f.Path = l.path(f.Meta.Name())
-	if err := l.o.FS.Rename(temp, f.Path); err != nil {
+	meta := manifest.Describe(sum)
+	sum.File.Path = l.path(meta.Name())
+	l.folder.Claim(sum.File.Path)
+	if err := l.o.FS.Rename(temp, sum.File.Path); err != nil {
 		return nil, err
 	}
-	return f, l.o.FS.SyncDir(l.o.Dir)
-}
-
-// sound returns a file that is here and no reader's, if it is as described.
-func (l *Log) sound(m FileMeta) *format.File {
-	if f := l.take(m); f != nil {
-		return f.File
-	}
-	return nil
+	return l.folder.New(sum.File, meta), l.o.FS.SyncDir(l.o.Dir)
 }
 
 // hasRange reports whether a file of this range is here that no manifest has named.

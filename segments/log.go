@@ -100,7 +100,7 @@ func (l *Log) Install(e Edit) (refused, mismatch error) {
 	l.mu.Lock()
 	l.change(func(v *view) {
 		l.replace(v, next, here)
-		deviating = l.settle(v)
+		deviating = append(l.settle(v), l.deviating(e)...)
 	})
 	l.mu.Unlock()
 	l.awake()

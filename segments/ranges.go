@@ -1,9 +1,6 @@
 package segments
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // span is a range whose files are all here, after edits have replaced them.
 type span struct {
@@ -40,8 +37,16 @@ func (v *view) keptAt(seq uint64) (span, bool) {
 
 // uses reports whether the file is one of the manifest.
 func (v *view) uses(f *file) bool {
-	i := v.manifest.Find(f.Meta.First)
-	return i < len(v.files) && slices.Contains(v.files[i:i+v.manifest.Layer(i)], f)
+	i := v.manifest.Index(f.Meta)
+	return i >= 0 && v.files[i] == f
+}
+
+// astray notes a file that the manifest does not name, for an edit to name or for
+// Tidy. Under l.mu.
+func (l *Log) astray(f *file) {
+	if l.view.Load().manifest.Index(f.Meta) < 0 {
+		l.stray[f.Meta.Name()] = true
+	}
 }
 
 // retire gives files up that the manifest does not name. Under l.mu.
@@ -92,11 +97,22 @@ func (l *Log) find(metas []FileMeta) map[Hash]*file {
 // stray, for an edit to name again or for Tidy. Under l.mu.
 func (l *Log) replace(v *view, next Manifest, here map[Hash]*file) {
 	old := view{manifest: v.manifest, files: v.files}
+	for _, f := range v.files { // builds and imports may have ended since here was found
+		if f != nil {
+			here[f.Meta.Hash] = f
+		}
+	}
 	v.manifest, v.files = next, make([]*file, len(next.Files))
 	for i, m := range next.Files {
-		if v.files[i] = here[m.Hash]; v.files[i] != nil {
-			delete(l.stray, m.Name())
+		f := here[m.Hash]
+		if f == nil {
+			continue
 		}
+		if f.Meta != m { // a store that was made again, at a higher level
+			f = l.folder.New(f.File, m)
+		}
+		v.files[i] = f
+		delete(l.stray, m.Name())
 	}
 	for i, n := 0, 0; i < len(old.files); i += n {
 		n = old.manifest.Layer(i)
@@ -121,7 +137,7 @@ func (l *Log) replace(v *view, next Manifest, here map[Hash]*file) {
 // it can let go of. Own files that differ from those of the manifest are returned for
 // quarantine: the manifest is the cluster's word. Under l.mu.
 func (l *Log) settle(v *view) (deviating []*file) {
-	deviating = l.settleBuilt(v)
+	l.settleBuilt(v)
 	for len(v.stretches) > 0 {
 		s := v.stretches[0]
 		if !s.closed || s.Last() > v.manifest.End() {
@@ -170,22 +186,33 @@ func (l *Log) settleStretch(v *view, s *stretch) (done, deviates bool) {
 	return true, true
 }
 
-// settleBuilt places the stores that were built for a range that the manifest now
-// has as a layer.
-func (l *Log) settleBuilt(v *view) (deviating []*file) {
+// settleBuilt places the stores that were built here and that the manifest names.
+func (l *Log) settleBuilt(v *view) {
 	l.built = slices.DeleteFunc(l.built, func(f *file) bool {
-		i := v.manifest.Find(f.Meta.First)
-		if i == len(v.files) || v.manifest.Files[i].Kind != KindStore || v.manifest.Files[i].First != f.Meta.First || v.manifest.Files[i].Last != f.Meta.Last {
+		i := v.manifest.Index(f.Meta)
+		switch {
+		case i < 0:
 			return false
-		}
-		layer := v.manifest.Files[i : i+v.manifest.Layer(i)]
-		if j := slices.Index(layer, f.Meta); j < 0 {
-			deviating = append(deviating, f)
-		} else if v.files[i+j] == nil {
-			v.files[i+j] = f
+		case v.files[i] == nil:
+			v.files[i] = f
+		default:
+			v.files[i].Own() // both are the same file
 		}
 		return true
 	})
-	slices.SortFunc(deviating, func(a, b *file) int { return cmp.Compare(a.Path, b.Path) })
-	return deviating
+}
+
+// deviating takes out the stores that were built here for a range that the edit makes
+// a layer of, and that are not in it. Under l.mu.
+func (l *Log) deviating(e Edit) (out []*file) {
+	l.built = slices.DeleteFunc(l.built, func(f *file) bool {
+		other := slices.ContainsFunc(e.Add, func(m FileMeta) bool {
+			return m.Kind == KindStore && m.First == f.Meta.First && m.Last == f.Meta.Last
+		})
+		if other {
+			out = append(out, f)
+		}
+		return other
+	})
+	return out
 }

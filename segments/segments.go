@@ -82,8 +82,9 @@ type Options struct {
 // Append, Publish, Cut, CutIfFull, Install, Pending, Restore); one runs Build; any
 // number read and do the rest.
 type Log struct {
-	o     Options
-	scans scan.Shared // of all readers
+	o      Options
+	scans  scan.Shared // of all readers
+	folder *data.Folder
 
 	// view is what readers see; end is the newest visible seq. A reader loads end
 	// first: the view that it then loads holds all up to there.
@@ -130,7 +131,7 @@ func Open(o Options) (*Log, error) {
 		o.CacheBytes = defaultCacheBytes
 	}
 	l := &Log{
-		o: o, next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
+		o: o, folder: data.NewFolder(o.FS), next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
 		stray: make(map[string]bool), building: data.NewIOLock(), wake: make(chan struct{}, 1),
 	}
 	l.scans = scan.Shared{Cache: scan.NewCache(o.CacheBytes), Topics: o.Topics, Window: scan.WindowBytes, Lose: l.lose}

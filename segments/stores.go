@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"chorale/message"
-	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/layer"
 	"chorale/segments/manifest"
@@ -138,7 +137,7 @@ type StoreBuilder struct {
 // error is the disk's.
 func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
 	return &StoreBuilder{log: l, first: first, last: last, builder: layer.New(layer.Options{
-		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level,
+		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level, Claim: l.folder.Claim,
 		Stores: stores, StoreOf: storeOf, Name: l.o.Topics.Name, SpoolMemory: spoolMemory,
 	})}, nil
 }
@@ -158,19 +157,17 @@ func (b *StoreBuilder) Add(r message.Record) error { return b.builder.Add(r) }
 // disk does, and only Abort may follow.
 func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, error) {
 	l := b.log
-	var have func(FileMeta) *format.File
-	if l.hasRange(b.first, b.last) {
-		have = l.sound
-	}
-	var files []*file
+	var files []*file // that no edit has named yet
 	var metas []FileMeta
-	err := b.builder.Finish(have, func(o layer.Output) error {
-		files = append(files, data.New(o.File, l.o.FS, o.Meta))
-		metas = append(metas, o.Meta)
+	err := b.builder.Finish(l.finder(b.first, b.last, &files), func(m FileMeta, f *format.File) error {
+		metas = append(metas, m)
+		if f != nil {
+			files = append(files, l.folder.New(f, m))
+		}
 		if progress == nil {
 			return nil
 		}
-		return progress(o.Meta.Bytes)
+		return progress(m.Bytes)
 	})
 	if err == nil {
 		err = l.o.FS.SyncDir(l.o.Dir)
@@ -178,7 +175,7 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 	if err != nil {
 		l.mu.Lock()
 		for _, f := range files {
-			l.stray[f.Meta.Name()] = true
+			l.astray(f)
 		}
 		l.mu.Unlock()
 		return nil, err
@@ -187,6 +184,35 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 	manifest.Sort(metas)
 	l.settleStores(files)
 	return metas, nil
+}
+
+// finder reports whether a store of the range is here: live, or as what a former life
+// has left, which is added to files. It is nil if there can be none.
+func (l *Log) finder(first, last uint64, files *[]*file) func(FileMeta) bool {
+	v := l.view.Load()
+	if i := v.manifest.Find(first); !l.hasRange(first, last) && (i == len(v.files) || v.manifest.Files[i].Last != last) {
+		return nil
+	}
+	return func(m FileMeta) bool {
+		if l.live(m.First, m.Hash) {
+			return true
+		}
+		f := l.take(m)
+		if f != nil {
+			*files = append(*files, f)
+		}
+		return f != nil
+	}
+}
+
+// live reports whether the manifest has the file, at whatever level, and it is here.
+func (l *Log) live(first uint64, h Hash) bool {
+	v := l.view.Load()
+	i := v.manifest.Find(first)
+	if i == len(v.files) {
+		return false
+	}
+	return slices.ContainsFunc(v.files[i:i+v.manifest.Layer(i)], func(f *file) bool { return f != nil && f.Meta.Hash == h })
 }
 
 // settleStores takes durable stores in, which an edit may have named already.

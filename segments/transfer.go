@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 
 	"chorale/disk"
 	"chorale/segments/data"
@@ -26,6 +25,7 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	}
 	defer l.endImport(meta.Hash)
 	name := meta.Name()
+	l.folder.Claim(l.path(name))
 	err := disk.WriteFile(l.o.FS, l.o.Dir, name, func(w io.Writer) error {
 		sum := sha256.New()
 		// One byte more than there should be, to find what is too long.
@@ -41,7 +41,7 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	f, err := data.Adopt(l.o.FS, l.path(name), meta)
+	f, err := l.folder.Adopt(l.path(name), meta)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	var deviating []*file
 	l.mu.Lock()
 	l.change(func(v *view) {
-		if i := slices.Index(v.manifest.Files, meta); i >= 0 && v.files[i] == nil {
+		if i := v.manifest.Index(meta); i >= 0 && v.files[i] == nil {
 			v.files[i] = f
 			deviating = l.settle(v)
 		}
@@ -80,7 +80,7 @@ func (l *Log) beginImport(meta FileMeta) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.view.Load()
-	i := slices.Index(v.manifest.Files, meta)
+	i := v.manifest.Index(meta)
 	switch {
 	case i < 0:
 		return false, fmt.Errorf("segments: %s is not in the manifest", meta.Name())

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"chorale/segments/arena"
-	"chorale/segments/data"
 )
 
 // stretch is a part of the stream in memory.
@@ -81,7 +80,7 @@ func (l *Log) discard(deviating []*file) error {
 // one is put aside; one of a newer version stays where it is.
 func (l *Log) take(m FileMeta) *file {
 	name := l.path(m.Name())
-	f, err := data.Adopt(l.o.FS, name, m)
+	f, err := l.folder.Adopt(name, m)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrForeign):

@@ -5,7 +5,6 @@ package data
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"weak"
 
 	"chorale/disk"
@@ -19,7 +18,7 @@ type File struct {
 	*format.File
 	Meta manifest.FileMeta
 
-	fs      disk.FS
+	folder  *Folder
 	mu      IOLock    // never held by the applying goroutine
 	handle  disk.File // nil without readers
 	readers int       // who need the handle
@@ -27,11 +26,6 @@ type File struct {
 	dropped bool
 	lost    bool                       // a reader found it damaged or absent
 	index   weak.Pointer[format.Index] // shared by those who read at a time
-}
-
-// New takes in a file that was just written.
-func New(f *format.File, fsys disk.FS, meta manifest.FileMeta) *File {
-	return &File{File: f, Meta: meta, fs: fsys, mu: NewIOLock()}
 }
 
 // IOLock is a mutex that may be held during I/O. It is a channel, because virtual
@@ -83,7 +77,7 @@ func (f *File) unholdLocked() error {
 		panic(fmt.Sprintf("data: %s has %d holds, %d readers", f.Path, f.holds, f.readers))
 	}
 	if f.holds == 0 && f.dropped {
-		return f.remove()
+		return f.folder.remove(f)
 	}
 	return nil
 }
@@ -97,7 +91,7 @@ func (f *File) Acquire() (disk.File, error) {
 		return nil, err
 	}
 	if f.readers == 0 {
-		h, err := f.fs.Open(f.Path)
+		h, err := f.folder.fs.Open(f.Path)
 		if err != nil {
 			return nil, errors.Join(err, f.unholdLocked())
 		}
@@ -128,16 +122,7 @@ func (f *File) Drop() error {
 	defer f.mu.Unlock()
 	f.dropped = true
 	if f.holds == 0 {
-		return f.remove()
-	}
-	return nil
-}
-
-// remove deletes the file. If a crash brings it back it is a stray; if it is gone
-// already, by whatever hand, all the better.
-func (f *File) remove() error {
-	if err := f.fs.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return f.folder.remove(f)
 	}
 	return nil
 }
@@ -165,32 +150,4 @@ func (f *File) Segment() (*format.Index, int64, error) {
 	}
 	f.index = weak.Make(x)
 	return x, f.Trailer.Tables[format.BlockTable].Bytes, nil
-}
-
-// Adopt checks that the file is the one that meta describes, blocks aside: their
-// checksums are verified whenever they are read. An absent file is an error that
-// wraps fs.ErrNotExist; one that is not as described wraps format.ErrCorrupt,
-// ErrForeign or ErrNewer.
-func Adopt(fsys disk.FS, path string, meta manifest.FileMeta) (*File, error) {
-	h, err := fsys.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
-	size, err := h.Size()
-	if err != nil {
-		return nil, err
-	}
-	f, err := format.Open(h, size, path)
-	if err != nil {
-		return nil, err
-	}
-	if size != meta.Bytes || f.Trailer.Sum != meta.Sum || f.Header != meta.Header() {
-		return nil, f.Damage(0, fmt.Errorf("another file under this name: seqs %d to %d, %d bytes, trailer sum %08x; want %d to %d, %d, %08x",
-			f.Header.First, f.Header.Last, size, f.Trailer.Sum, meta.First, meta.Last, meta.Bytes, meta.Sum))
-	}
-	if err := f.CheckTables(h); err != nil {
-		return nil, err
-	}
-	return New(f, fsys, meta), nil
 }

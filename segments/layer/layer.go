@@ -31,7 +31,8 @@ type Options struct {
 	Stores              int
 	StoreOf             func(topic uint32) int // 0 to Stores-1, always the same
 	Name                func(topic uint32) string
-	SpoolMemory         int // bytes of blocks that are kept in memory
+	Claim               func(path string) // called before a file gets its name
+	SpoolMemory         int               // bytes of blocks that are kept in memory
 }
 
 // Builder builds a layer. For one goroutine.
@@ -81,17 +82,12 @@ func (b *Builder) put(s *store, stored []byte) error {
 	return err
 }
 
-// Output is a finished store.
-type Output struct {
-	File *format.File // with its path
-	Meta manifest.FileMeta
-}
-
 // Finish writes the files of all stores, durable but for the names, which they have
-// when the folder is synced. have is asked for each one first, and a file that it
-// answers is not written; it is nil if there is nothing to be asked. done is told
-// of each one; its error ends the work. Abort is to be called afterwards.
-func (b *Builder) Finish(have func(manifest.FileMeta) *format.File, done func(Output) error) error {
+// when the folder is synced. have is asked for each one first, and what it has is
+// not written; it is nil if there is nothing to be asked. done is told of each one
+// with its file, nil for what have has; its error ends the work. Abort is to be called
+// afterwards.
+func (b *Builder) Finish(have func(manifest.FileMeta) bool, done func(manifest.FileMeta, *format.File) error) error {
 	if b.next != b.o.Last+1 {
 		panic(fmt.Sprintf("layer: %d to %d is finished at %d", b.o.First, b.o.Last, b.next))
 	}
@@ -110,9 +106,9 @@ func (b *Builder) Finish(have func(manifest.FileMeta) *format.File, done func(Ou
 		if s == nil {
 			continue
 		}
-		out, err := b.finish(i, s, have)
+		meta, f, err := b.finish(i, s, have)
 		if err == nil {
-			err = done(out)
+			err = done(meta, f)
 		}
 		if err != nil {
 			return err
@@ -123,27 +119,26 @@ func (b *Builder) Finish(have func(manifest.FileMeta) *format.File, done func(Ou
 }
 
 // finish makes the file of one store.
-func (b *Builder) finish(i int, s *store, have func(manifest.FileMeta) *format.File) (Output, error) {
+func (b *Builder) finish(i int, s *store, have func(manifest.FileMeta) bool) (manifest.FileMeta, *format.File, error) {
 	if have != nil {
 		meta, _, err := b.write(s, io.Discard)
-		if err != nil {
-			return Output{}, err
-		}
-		if f := have(meta); f != nil {
-			return Output{f, meta}, nil
+		if err != nil || have(meta) {
+			return meta, nil, err
 		}
 	}
 	temp := path.Join(b.o.Dir, fmt.Sprintf("%020d-%020d.%d%s", b.o.First, b.o.Last, i, disk.TempSuffix))
-	var out Output
+	var meta manifest.FileMeta
+	var f *format.File
 	err := WriteSynced(b.o.FS, temp, func(w io.Writer) (err error) {
-		out.Meta, out.File, err = b.write(s, w)
+		meta, f, err = b.write(s, w)
 		return err
 	})
 	if err != nil {
-		return out, err
+		return meta, nil, err
 	}
-	out.File.Path = path.Join(b.o.Dir, out.Meta.Name())
-	return out, b.o.FS.Rename(temp, out.File.Path)
+	f.Path = path.Join(b.o.Dir, meta.Name())
+	b.o.Claim(f.Path)
+	return meta, f, b.o.FS.Rename(temp, f.Path)
 }
 
 // write writes a store and describes it.

@@ -177,6 +177,15 @@ func (m Manifest) Find(seq uint64) int {
 	return i
 }
 
+// Index is where the file stands in the manifest, -1 if it does not.
+func (m Manifest) Index(f FileMeta) int {
+	i, ok := slices.BinarySearchFunc(m.Files, f, compareFiles)
+	if !ok || m.Files[i] != f {
+		return -1
+	}
+	return i
+}
+
 // Apply returns the manifest after the edit, or why the edit is refused: it names
 // a file that is not there, leaves a hole or an overlap, breaks a layer up, or moves
 // a border that it should keep. Only the oldest ranges can go without others in
