@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ type cluster struct {
 	deadline time.Time         // of the clients; zero while there is none
 	known    map[string]uint64 // topic -> last seq that any publisher was told
 	spoilt   map[string]bool   // data files that were damaged on one machine
+	seen     map[string]bool   // events
 }
 
 // machine is a computer: its disk stays when its process does not.
@@ -73,7 +75,7 @@ func newCluster(o Options) *cluster {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	c := &cluster{
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
-		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, spoilt: map[string]bool{},
+		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
 	}
 	for i := range nodes {
 		c.machines = append(c.machines, &machine{
@@ -243,6 +245,7 @@ func (m *machine) watch(p *process) {
 func (m *machine) ended(err error) {
 	if m.isExcused() || errors.Is(err, raftlog.ErrStartAgain) {
 		m.c.note("%s ended by itself: %v", m.name, err)
+		m.c.saw("a node ended by itself")
 		m.disk.ClearFaults()
 		// What a failed sync left in the page cache reads well and is not durable; a
 		// machine with such a disk is booted anew, so that nobody relies on it.
@@ -283,6 +286,9 @@ func (m *machine) crash() {
 	m.disk.Crash()
 	p.end.Close()
 	p.kill()
+	if !slices.ContainsFunc(m.c.machines, func(m *machine) bool { return m.process() != nil }) {
+		m.c.saw("all machines were down at once")
+	}
 }
 
 // stop ends the process as an operator would.

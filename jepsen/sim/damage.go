@@ -67,6 +67,7 @@ func (n *nemesis) damageFile() {
 			what, err = "flip a bit of", m.disk.FlipBit(name, n.rng.Int64N(8*size))
 		}
 		n.c.note("%s: %s %s: %v", m.name, what, file, err)
+		n.c.saw("a file was damaged")
 		return
 	}
 }

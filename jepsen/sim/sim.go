@@ -28,6 +28,8 @@ type Report struct {
 	History  *history.History
 	// Stream is what a reader of everything got at the end.
 	Stream []history.Message
+	// Seen lists the events that came up, for the person who tunes the generator.
+	Seen string
 	// Virtual is how much time passed inside.
 	Virtual time.Duration
 	// Log has the nodes' lines, if Options.Verbose.
@@ -65,7 +67,8 @@ func Run(o Options) Report {
 	// the bubble says so.
 	time.Sleep(time.Minute)
 	r := Report{History: c.rec.History(), Stream: longest(streams), Virtual: time.Since(c.begin), Log: c.log.text()}
-	r.Findings = c.findings
+	c.look(r.History)
+	r.Findings, r.Seen = c.findings, c.sawList()
 	for i, s := range streams[1:] {
 		r.Findings = append(r.Findings, check.Same(c.machines[0].name, streams[0], c.machines[i+1].name, s)...)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,12 +47,36 @@ func TestSim(t *testing.T) {
 		}
 		return
 	}
-	for i := range uint64(*histories) {
-		s := *from + i
-		t.Run(fmt.Sprint(s), func(t *testing.T) {
-			t.Parallel()
-			child(t, binary, s)
-		})
+	var all seen
+	t.Run("seed", func(t *testing.T) {
+		for i := range uint64(*histories) {
+			s := *from + i
+			t.Run(fmt.Sprint(s), func(t *testing.T) {
+				t.Parallel()
+				all.note(child(t, binary, s))
+			})
+		}
+	})
+	for _, e := range events {
+		if *histories >= 100 && !strings.Contains(all.text, e) {
+			t.Errorf("it never came up that %s: the generator is too tame", e)
+		}
+	}
+}
+
+// seen collects what children saw.
+type seen struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (s *seen) note(out string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for line := range strings.Lines(out) {
+		if _, list, ok := strings.Cut(line, seenPrefix); ok {
+			s.text += list
+		}
 	}
 }
 
@@ -60,13 +86,14 @@ func execute(ctx context.Context, binary string, seed uint64, more ...string) (s
 	return fixed.Run(ctx, binary, seed, realTime, args...)
 }
 
-func child(t *testing.T, binary string, seed uint64) {
+func child(t *testing.T, binary string, seed uint64) (out string) {
 	out, err := execute(context.Background(), binary, seed)
 	if err != nil {
 		t.Errorf("%v: repeat it: go test ./jepsen/sim -run 'TestSim$' -count=1 -v -seed %d\n%s", err, seed, out)
-		return
+	} else {
+		t.Log(out)
 	}
-	t.Log(out)
+	return out
 }
 
 // repeats runs a seed twice: all that clients saw and were told, and when, must be
@@ -108,7 +135,11 @@ func judge(t *testing.T, o Options) {
 	}
 	t.Logf("seed %d: %v, %d units, %d attempts, %d faults, %d messages, digest %016x", o.Seed, r.Virtual.Round(time.Millisecond),
 		len(r.History.Units), len(r.History.Attempts), len(r.History.Faults), len(r.Stream), digest.Sum64())
+	t.Logf("%s%s", seenPrefix, r.Seen)
 	for _, f := range r.Findings {
 		t.Error(f)
 	}
 }
+
+// seenPrefix marks the line by which a child tells which events came up.
+const seenPrefix = "seen: "

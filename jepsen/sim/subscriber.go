@@ -147,6 +147,7 @@ func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscript
 			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, err)
 			return
 		}
+		s.c.lagging(p.engine, r.To)
 		if s.slow > 0 {
 			time.Sleep(time.Duration(s.rng.Int64N(int64(s.slow))))
 		}

@@ -38,6 +38,23 @@ type Network struct {
 	mu    sync.Mutex
 	links [][]link
 	ends  []*Endpoint // nil while a node is down
+	// snapshots and chunks were carried to their receiver.
+	snapshots, chunks int
+}
+
+// Carried is how many of Raft's snapshots were installed over the network, and how
+// many pieces of data files were fetched.
+func (w *Network) Carried() (snapshots, chunks int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.snapshots, w.chunks
+}
+
+func (w *Network) count(snapshots, chunks int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.snapshots += snapshots
+	w.chunks += chunks
 }
 
 // New returns a network without faults.

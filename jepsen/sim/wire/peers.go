@@ -146,6 +146,7 @@ func (e *Endpoint) fetchFrom(ctx context.Context, peer int, h segments.Hash, off
 		if ctx.Err() != nil || len(b) == 0 {
 			return n, ctx.Err()
 		}
+		e.net.count(0, 1)
 		m, err := w.Write(b)
 		n += int64(m)
 		if err != nil {

@@ -62,7 +62,11 @@ func (e *Endpoint) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args 
 		return err
 	}
 	c := *args
-	return rpc(e, to, snapshotTimeout, &c, b, resp)
+	err = rpc(e, to, snapshotTimeout, &c, b, resp)
+	if err == nil && resp.Success {
+		e.net.count(1, 0)
+	}
+	return err
 }
 
 // copyAppend keeps the nodes' memories apart: what one does to an entry's bytes,
