@@ -42,7 +42,7 @@ func (r *Reader) deliver(out *output) (more bool) {
 	for s.pending() {
 		if unit := s.units[s.next]; !here.holds(unit) {
 			if here.find(g, s.lo, unit); here.chunk == nil {
-				s.drop()
+				s.end()
 				r.placed = false // what comes next has left the ring
 				return true
 			}
@@ -58,6 +58,7 @@ func (r *Reader) deliver(out *output) (more bool) {
 			return false
 		}
 	}
+	s.end()
 	r.scanned, r.at = s.seq, s.hi
 	return out.room > 0 || out.count == 0
 }

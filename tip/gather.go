@@ -34,6 +34,7 @@ type stretch struct {
 	lo, hi uint64   // positions
 	seq    uint64   // last seq before hi
 	units  []uint32 // where wanted records start, relative to lo, ascending
+	list   *list    // the memory of units
 	next   int      // index of the next to deliver
 	asked  int      // index of the next to ask for
 	bytes  int      // about the stride of a record
@@ -43,12 +44,34 @@ type stretch struct {
 	entries int
 }
 
-// sorters is shared by all readers: sorting a window needs no state of its own.
-var sorters = sync.Pool{New: func() any { return new(radix.Sorter) }}
+// All readers share what sorting needs, and the lists of what is wanted: a reader
+// that has nothing to deliver holds neither.
+var (
+	sorters = sync.Pool{New: func() any { return new(radix.Sorter) }}
+	lists   = sync.Pool{New: func() any { return new(list) }}
+)
+
+// list is a list of units with its memory.
+type list struct{ units []uint32 }
 
 func (s *stretch) pending() bool { return s.next < len(s.units) }
 
-func (s *stretch) drop() { s.units, s.next = s.units[:0], 0 }
+// begin takes a list.
+func (s *stretch) begin() {
+	if s.list == nil {
+		s.list = lists.Get().(*list)
+	}
+	s.units, s.next, s.asked, s.sorted, s.entries = s.list.units[:0], 0, 0, true, 0
+}
+
+// end gives the list back, with what is left of it.
+func (s *stretch) end() {
+	if s.list != nil {
+		s.list.units = s.units
+		lists.Put(s.list)
+		s.list, s.units, s.next = nil, nil, 0
+	}
+}
 
 // aim brings the cursors up to date with the wanted partitions, which only grow,
 // and with a reader that was set back.
@@ -71,7 +94,9 @@ func (r *Reader) aim() {
 			old = old[1:]
 			continue
 		}
-		r.cursors = append(r.cursors, cursor{id: id, covered: r.sel.PartitionCovered(id)})
+		p := r.tip.index.partition(id)
+		prefetch.Line(unsafe.Pointer(p))
+		r.cursors = append(r.cursors, cursor{id: id, partition: p, covered: r.sel.PartitionCovered(id)})
 	}
 }
 
@@ -90,7 +115,9 @@ func (r *Reader) gather(head, end uint64) bool {
 		}
 		s.seq = c.first - 1
 	}
-	s.units, s.next, s.asked, s.sorted, s.entries = s.units[:0], 0, 0, true, 0
+	messages := max(int(s.seq-r.scanned), 1)
+	s.begin()
+	s.bytes = int(s.hi-s.lo) * unitBytes / messages
 	for i := range r.cursors {
 		if i+cursorsAhead < len(r.cursors) {
 			r.cursors[i+cursorsAhead].ask()
@@ -99,7 +126,7 @@ func (r *Reader) gather(head, end uint64) bool {
 	}
 	r.gathered = s.hi
 	if r.tip.floorPosition.Load() > s.lo {
-		s.drop()
+		s.end()
 		return false
 	}
 	if !s.sorted {
@@ -107,12 +134,22 @@ func (r *Reader) gather(head, end uint64) bool {
 		sorter.Sort(s.units, s.hi-s.lo)
 		sorters.Put(sorter)
 	}
-	r.plan.searched(s.hi-s.lo, int(s.seq-r.scanned), s.entries, len(s.units))
+	for n := s.lo >> g.shift; n<<g.shift < s.hi; n++ {
+		prefetch.Line(unsafe.Pointer(g.slot(n).Load()))
+	}
+	r.plan.searched(s.hi-s.lo, messages, s.entries, len(s.units))
 	return true
 }
 
 // ask prefetches what collect is about to read.
 func (c *cursor) ask() {
+	if c.block == nil {
+		if c.partition != nil {
+			prefetch.Line(unsafe.Pointer(c.partition.oldest.Load()))
+			prefetch.Line(unsafe.Pointer(c.partition.newest.Load()))
+		}
+		return
+	}
 	prefetch.Line(unsafe.Pointer(c.block))
 	prefetch.Bytes(uintptr(unsafe.Pointer(c.entries))+8*uintptr(c.i), 8*(1+int(c.took)))
 }
@@ -136,6 +173,7 @@ func (r *Reader) collect(c *cursor) {
 	had, entries := len(s.units), s.entries
 	for b != nil && b.base < s.hi {
 		next, n := b.next.Load(), int(b.visible.Load())
+		prefetch.Line(unsafe.Pointer(next))
 		if i < n && b.position(i) < s.lo {
 			b, i = c.partition.seek(s.lo) // a linear pass has overtaken the cursor
 			continue
@@ -150,6 +188,7 @@ func (r *Reader) collect(c *cursor) {
 			break
 		}
 		b, i = next, 0
+		prefetch.Bytes(uintptr(unsafe.Pointer(unsafe.SliceData(b.entries))), 8*len(b.entries))
 	}
 	if 0 < had && had < len(s.units) && s.units[had] < s.units[had-1] {
 		s.sorted = false

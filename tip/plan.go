@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"chorale/tip/prefetch"
+	"chorale/tip/radix"
 )
 
 // The plan chooses between the two ways of finding messages by what they cost, in
@@ -71,7 +72,16 @@ func (p *plan) searched(units uint64, messages, entries, wanted int) {
 		p.looked = float64(entries) / float64(messages)
 	}
 	growth := p.aim / float64(max(wanted, 1))
-	p.window = float64(units) * min(max(growth, 1.0/windowGrowth), windowGrowth)
+	p.resize(float64(units) * min(max(growth, 1.0/windowGrowth), windowGrowth))
+}
+
+// resize sets the length of the next window. One that needs a digit more to be
+// sorted should be worth it.
+func (p *plan) resize(units float64) {
+	p.window = units
+	if units > radix.TwoDigits && units < 4*radix.TwoDigits {
+		p.window = radix.TwoDigits
+	}
 }
 
 // indexed decides how the messages up to the head are found.
@@ -87,7 +97,7 @@ func (r *Reader) indexed(head, end uint64) bool {
 		}
 		r.weigh(head)
 		if p.density > 0 {
-			p.window = p.aim / p.density * units / messages
+			p.resize(p.aim / p.density * units / messages)
 		}
 	}
 	if r.method != Planned {

@@ -34,7 +34,7 @@ func (t *Tip) NewReader(sel *topic.Selection, after uint64) *Reader {
 // history.
 func (r *Reader) Seek(after uint64) {
 	r.scanned, r.placed = after, false
-	r.stretch.drop()
+	r.stretch.end()
 }
 
 // Method is how a reader finds its messages.
@@ -166,13 +166,10 @@ func (r *Reader) moved(c *chunk, off int, end uint64) {
 
 // rest gives back what only a recovery needs.
 func (r *Reader) rest() {
-	if cap(r.stretch.units) > restUnits {
-		r.stretch.units = nil
-	}
 	if len(r.cursors) > restCursors {
 		r.cursors = nil
 	}
 }
 
-// What a reader keeps at the live end, at most: 4 and 48 KiB.
-const restUnits, restCursors = 1024, 1024
+// restCursors is how many cursors, of 48 bytes, a reader keeps at the live end.
+const restCursors = 1024

@@ -5,8 +5,17 @@
 package radix
 
 const (
+	// lowBits need not be sorted: no two positions are as near as that.
+	lowBits = 2
+	// MinDistance is how far apart positions must be.
+	MinDistance = 1 << lowBits
+
 	digitBits = 11
 	digit     = 1<<digitBits - 1
+
+	// TwoDigits is the longest window that is sorted by two digits instead of three.
+	TwoDigits = 1 << (lowBits + 2*digitBits)
+
 	// short is up to how many positions plain insertion is the fastest.
 	short = 48
 )
@@ -18,8 +27,8 @@ type Sorter struct {
 	half   []uint32
 }
 
-// Sort orders positions below span, which differ, ascending. It allocates only if
-// there are more of them than ever before.
+// Sort orders positions below span, which are MinDistance apart, ascending. It
+// allocates only if there are more of them than ever before.
 func (s *Sorter) Sort(a []uint32, span uint64) {
 	if len(a) <= short {
 		insertion(a)
@@ -33,19 +42,19 @@ func (s *Sorter) Sort(a []uint32, span uint64) {
 	clear(low[:])
 	clear(middle[:])
 	for _, p := range a {
-		low[p&digit]++
-		middle[p>>digitBits&digit]++
+		low[p>>lowBits&digit]++
+		middle[p>>(lowBits+digitBits)&digit]++
 	}
-	place(half, a, low, 0)
-	place(a, half, middle, digitBits)
-	if span <= 1<<(2*digitBits) {
+	place(half, a, low, lowBits)
+	place(a, half, middle, lowBits+digitBits)
+	if span <= TwoDigits {
 		return
 	}
 	clear(high[:])
 	for _, p := range a {
-		high[p>>(2*digitBits)]++
+		high[p>>(lowBits+2*digitBits)]++
 	}
-	place(half, a, high, 2*digitBits)
+	place(half, a, high, lowBits+2*digitBits)
 	copy(a, half)
 }
 
