@@ -37,7 +37,20 @@ func fillDamaged(t testing.TB, fill byte) *damaged {
 		check(t, d.log.CutIfFull())
 	}
 	d.build(t)
-	d.files = d.log.Manifest().Files
+	return d.keep(t)
+}
+
+// newDamagedLayer has a layer of stores for the second file.
+func newDamagedLayer(t testing.TB) *damaged {
+	d := newDamaged(t)
+	d.compact(t, 1, 2, 2, func(id uint32) int { return int(id % 2) })
+	_, err := d.log.BuildOne()
+	check(t, err)
+	return d.keep(t)
+}
+
+func (d *damaged) keep(t testing.TB) *damaged {
+	d.files, d.copies = d.log.Manifest().Files, map[string][]byte{}
 	for _, m := range d.files {
 		b, err := d.fsys.ReadFile("data/" + m.Name())
 		check(t, err)
@@ -100,14 +113,19 @@ func (d *damaged) verify(t *testing.T, what string, offset int) {
 	}
 	check(t, d.log.Import(bad, bytes.NewReader(d.copies[bad.Name()])))
 	d.expect(t, 0, 1<<20, "**")
-	if entries, _ := d.fsys.List("data"); len(entries) != 3 {
+	if entries, _ := d.fsys.List("data"); len(entries) != len(d.files) {
 		t.Fatalf("%s at %d: left behind: %v", what, offset, entries)
 	}
 }
 
 // TestEveryFlippedBit: a bit of any byte, found at the start or when it is read.
 func TestEveryFlippedBit(t *testing.T) {
-	d := newDamaged(t)
+	for name, d := range map[string]*damaged{"segment": newDamaged(t), "store": newDamagedLayer(t)} {
+		t.Run(name, d.everyFlippedBit)
+	}
+}
+
+func (d *damaged) everyFlippedBit(t *testing.T) {
 	name := "data/" + d.files[1].Name()
 	for i := range d.copies[d.files[1].Name()] {
 		d.reset(t)
@@ -137,7 +155,12 @@ func (d *damaged) whileRunning(t *testing.T) (touched bool, err error) {
 
 // TestEveryLength cuts the file at any length, before and after the start.
 func TestEveryLength(t *testing.T) {
-	d := newDamaged(t)
+	for name, d := range map[string]*damaged{"segment": newDamaged(t), "store": newDamagedLayer(t)} {
+		t.Run(name, d.everyLength)
+	}
+}
+
+func (d *damaged) everyLength(t *testing.T) {
 	name := "data/" + d.files[1].Name()
 	for n := range d.copies[d.files[1].Name()] {
 		d.reset(t)
