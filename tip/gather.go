@@ -162,10 +162,6 @@ func (r *Reader) collect(c *cursor) {
 			return
 		}
 	}
-	named := r.named
-	if c.covered {
-		named = nil
-	}
 	b, i := c.block, int(c.i)
 	if b == nil || b.freed.Load() != c.freed {
 		b, i = c.partition.seek(s.lo)
@@ -178,7 +174,7 @@ func (r *Reader) collect(c *cursor) {
 			b, i = c.partition.seek(s.lo) // a linear pass has overtaken the cursor
 			continue
 		}
-		if next != nil && named != nil && int(b.filled) == len(b.entries) && len(b.entries) >= r.tip.index.pool.sizes.busy && !b.may(named) {
+		if next != nil && !c.covered && r.skips(b) {
 			i = int(b.filled)
 			s.entries += sketchEntries
 		} else if i < n {
@@ -216,6 +212,12 @@ func (r *Reader) take(entries []uint64, delta, end uint32, covered bool) int {
 	s.units = units
 	s.entries += n
 	return n
+}
+
+// skips reports whether a block that has a next one is known to hold nothing that
+// is wanted. Those of quiet partitions are not worth a sketch.
+func (r *Reader) skips(b *block) bool {
+	return len(r.named) > 0 && len(b.entries) >= r.tip.index.pool.sizes.busy && int(b.filled) == len(b.entries) && !b.may(r.named)
 }
 
 // wants asks for one topic. A selection remembers its answers, but must be asked

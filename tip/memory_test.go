@@ -15,7 +15,7 @@ import (
 func TestMemory(t *testing.T) {
 	bytes := int64(32 << 20)
 	if testing.Short() || raceEnabled {
-		bytes = 8 << 20
+		bytes = 2 << 20
 	}
 	smallest := message.NewRecord(message.Draft{}, 0, 1, 0, 1)
 	for _, partitions := range []uint32{1, 1000, 100_000} {

@@ -38,6 +38,8 @@ const (
 	windowVisit  = 8
 	// windowGrowth bounds how much longer, or shorter, than the last a window is.
 	windowGrowth = 8
+	// maxWindow keeps positions within a window below 1<<32.
+	maxWindow = 1 << 31
 )
 
 // weighed is how many partitions are asked for their sizes, about.
@@ -78,7 +80,7 @@ func (p *plan) searched(units uint64, messages, entries, wanted int) {
 // resize sets the length of the next window. One that needs a digit more to be
 // sorted should be worth it.
 func (p *plan) resize(units float64) {
-	p.window = units
+	p.window = min(units, maxWindow)
 	if units > radix.TwoDigits && units < 4*radix.TwoDigits {
 		p.window = radix.TwoDigits
 	}

@@ -61,6 +61,10 @@ func TestLapped(t *testing.T) {
 		if rnd.IntN(5) == 0 {
 			tip.Publish()
 		}
+		if rnd.IntN(10_000) == 0 {
+			seq += rnd.Uint64N(50)
+			tip.Reset(seq + 1)
+		}
 	}
 	tip.Publish()
 	stop()

@@ -167,7 +167,7 @@ func (r *Reader) moved(c *chunk, off int, end uint64) {
 // rest gives back what only a recovery needs.
 func (r *Reader) rest() {
 	if len(r.cursors) > restCursors {
-		r.cursors = nil
+		r.cursors, r.gathered = nil, 0
 	}
 }
 

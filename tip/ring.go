@@ -37,6 +37,8 @@ type chunk struct {
 	// marks[i] is the unit in buf of record first + i*markEvery, written before that
 	// record is published.
 	marks []uint32
+	// lent says that the garbage collector's heap holds buf.
+	lent bool
 	// blocks lists the index blocks whose newest message, when they were last looked
 	// at, was in this chunk. The writer's.
 	blocks *block
@@ -165,9 +167,17 @@ func (g *ring) take(size int) *chunk {
 	if size == g.chunkBytes && len(g.arena) >= size {
 		c.buf, g.arena = g.arena[:size:size], g.arena[size:]
 	} else {
-		c.buf = make([]byte, size)
+		c.buf, c.lent = make([]byte, size), true
 	}
 	return c
+}
+
+// keep takes back a chunk that no reader can see any more. What readers that were
+// slow to leave made necessary goes to the garbage collector.
+func (g *ring) keep(c *chunk) {
+	if !c.lent || len(g.spare) < spareChunks {
+		g.spare = append(g.spare, c)
+	}
 }
 
 // drop takes the oldest chunk out of the ring.

@@ -18,10 +18,11 @@ import (
 // goes on in the history, and may come back to the tip later.
 var ErrEvicted = errors.New("the position has left the tip")
 
-// MinBytes and MaxBytes bound the ring.
+// MinBytes and MaxBytes bound the ring. Beyond MaxBytes the distances of an index,
+// which are 32 bits of 8 bytes, would not tell two laps apart.
 const (
 	MinBytes = 4 << 10
-	MaxBytes = 1 << 40
+	MaxBytes = 16 << 30
 )
 
 // Tip is the ring with its partition indexes. One goroutine writes (Append,
@@ -114,7 +115,9 @@ func (t *Tip) settle() {
 			break
 		}
 		t.index.pool.give(t.old.blocks)
-		t.ring.spare = append(t.ring.spare, t.old.chunks...)
+		for _, c := range t.old.chunks {
+			t.ring.keep(c)
+		}
 		clear(t.old.chunks)
 		t.old, t.young = t.young, retired{chunks: t.old.chunks[:0]}
 	}
@@ -123,6 +126,9 @@ func (t *Tip) settle() {
 
 // Publish makes everything appended visible and wakes who waits.
 func (t *Tip) Publish() {
+	if t.nextSeq-1 == t.Head() {
+		return
+	}
 	t.index.publish()
 	t.setHead(t.nextSeq-1, t.ring.position())
 	t.wake()
@@ -201,7 +207,7 @@ func (t *Tip) Wait(ctx context.Context, after uint64) error {
 type Stats struct {
 	Floor, Head        uint64
 	Bytes, Capacity    int64
-	Blocks, FreeBlocks int // of the pool
+	Blocks, FreeBlocks int // of the pool, of 1024 entries of 8 bytes each
 	HighWater          int // most blocks ever in use
 	Partitions         int // partitions with at least one message in the ring
 }
