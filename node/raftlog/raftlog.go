@@ -75,6 +75,11 @@ func Open(path string, deadline time.Duration) (*Store, error) {
 		return nil, fmt.Errorf("%w: %s", ErrInUse, path)
 	}
 	if err == nil {
+		// A process that was killed between a write and its sync leaves pages that can
+		// be read and are not durable. Nobody may build on them before they are.
+		err = bolt.Sync()
+	}
+	if err == nil {
 		// bbolt does not make the name of a new file durable.
 		err = syncDir(filepath.Dir(path))
 	}
