@@ -20,7 +20,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	"github.com/oklog/run"
 )
 
 func serverID(name string) raft.ServerID { return raft.ServerID(name) }
@@ -192,28 +191,38 @@ func (m *machine) boot() (*process, error) {
 	p.life, p.kill = context.WithCancel(context.Background())
 	go func() {
 		p.err = p.run(log)
-		close(p.ended)
+		drive.Off()
 		p.end.Close()
-		journal.Close()
+		close(p.ended)
 	}()
 	go m.watch(p)
 	return p, nil
 }
 
+// lingering is for how long a hanging call of a process may outlive it.
+const lingering = time.Minute
+
 // cacheBytes is so small that entries are read from the journal too.
 const cacheBytes = 8 << 10
 
 // run runs the node until its life ends or something fails for good. The guard of
-// the log lives as long as the engine.
+// the log lives longer: a process that left a hanging write behind is no more, but
+// here its goroutines still meet the guard, when the disk goes on.
 func (p *process) run(log *raftlog.Store) error {
+	if p.life.Err() != nil {
+		return nil // the power went before it began
+	}
 	guarded, done := context.WithCancel(context.Background())
-	var g run.Group
-	g.Add(func() error {
-		defer done()
-		return p.engine.Run(p.life)
-	}, func(error) { p.kill() })
-	g.Add(func() error { return log.Run(guarded) }, func(error) {})
-	return g.Run()
+	defer time.AfterFunc(lingering, done)
+	go func() {
+		_ = log.Run(guarded) // log.Err tells as well
+		p.kill()
+	}()
+	err := p.engine.Run(p.life)
+	if cause := log.Err(); cause != nil {
+		return cause
+	}
+	return err
 }
 
 func (m *machine) bootstrap(p *process) error {

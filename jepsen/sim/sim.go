@@ -65,7 +65,7 @@ func Run(o Options) Report {
 	}
 	// What is on the wire arrives or expires; whatever then still runs is a leak, and
 	// the bubble says so.
-	time.Sleep(time.Minute)
+	time.Sleep(2 * lingering)
 	r := Report{History: c.rec.History(), Stream: longest(streams), Virtual: time.Since(c.begin), Log: c.log.text()}
 	c.look(r.History)
 	r.Findings, r.Seen = c.findings, c.sawList()

@@ -7,21 +7,32 @@
 package power
 
 import (
+	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chorale/disk"
 )
 
-// Drive makes each change of a file system take time, and holds no lock meanwhile:
-// a crash finds writes that were not synced and syncs that were not answered.
+// ErrOff is the answer of a drive whose process has ended.
+var ErrOff = errors.New("the process has ended")
+
+// Drive is the file system as one process sees it. Each change takes time, and no
+// lock is held meanwhile: a crash finds writes that were not synced and syncs that
+// were not answered. What still runs of a process that has ended changes nothing,
+// but for a call that hangs in the disk below, as in a real kernel.
 type Drive struct {
 	under disk.FS
+	off   atomic.Bool
 	mu    sync.Mutex
 	rng   *rand.Rand
 }
+
+// Off ends the drive with its process.
+func (d *Drive) Off() { d.off.Store(true) }
 
 // NewDrive draws the latencies of a file system from seed.
 func NewDrive(under disk.FS, seed uint64) *Drive {
@@ -33,8 +44,9 @@ const (
 	nameTime = 200 * time.Microsecond
 )
 
-// wait takes up to most, eight times as long now and then.
-func (d *Drive) wait(most time.Duration) {
+// wait takes up to most, eight times as long now and then. It fails once the drive
+// is off.
+func (d *Drive) wait(most time.Duration) error {
 	d.mu.Lock()
 	t := time.Duration(d.rng.Int64N(int64(most)))
 	if d.rng.IntN(32) == 0 {
@@ -42,11 +54,21 @@ func (d *Drive) wait(most time.Duration) {
 	}
 	d.mu.Unlock()
 	time.Sleep(t)
+	return d.alive()
+}
+
+func (d *Drive) alive() error {
+	if d.off.Load() {
+		return ErrOff
+	}
+	return nil
 }
 
 // Create implements disk.FS.
 func (d *Drive) Create(name string) (disk.File, error) {
-	d.wait(nameTime)
+	if err := d.wait(nameTime); err != nil {
+		return nil, err
+	}
 	f, err := d.under.Create(name)
 	if err != nil {
 		return nil, err
@@ -62,25 +84,33 @@ func (d *Drive) List(dir string) ([]fs.FileInfo, error) { return d.under.List(di
 
 // Rename implements disk.FS.
 func (d *Drive) Rename(oldName, newName string) error {
-	d.wait(nameTime)
+	if err := d.wait(nameTime); err != nil {
+		return err
+	}
 	return d.under.Rename(oldName, newName)
 }
 
 // Remove implements disk.FS.
 func (d *Drive) Remove(name string) error {
-	d.wait(nameTime)
+	if err := d.wait(nameTime); err != nil {
+		return err
+	}
 	return d.under.Remove(name)
 }
 
 // MkdirAll implements disk.FS.
 func (d *Drive) MkdirAll(dir string) error {
-	d.wait(nameTime)
+	if err := d.wait(nameTime); err != nil {
+		return err
+	}
 	return d.under.MkdirAll(dir)
 }
 
 // SyncDir implements disk.FS.
 func (d *Drive) SyncDir(dir string) error {
-	d.wait(syncTime)
+	if err := d.wait(syncTime); err != nil {
+		return err
+	}
 	return d.under.SyncDir(dir)
 }
 
@@ -89,13 +119,22 @@ type file struct {
 	d *Drive
 }
 
+// Write implements disk.File.
+func (f *file) Write(b []byte) (int, error) {
+	if err := f.d.alive(); err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
+}
+
 // Sync implements disk.File. The bytes become durable in the middle of the time
 // that it takes.
 func (f *file) Sync() error {
-	f.d.wait(syncTime / 2)
+	if err := f.d.wait(syncTime / 2); err != nil {
+		return err
+	}
 	if err := f.File.Sync(); err != nil {
 		return err
 	}
-	f.d.wait(syncTime / 2)
-	return nil
+	return f.d.wait(syncTime / 2)
 }

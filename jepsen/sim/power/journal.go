@@ -41,7 +41,9 @@ type Journal struct {
 	values      map[string][]byte
 }
 
-// OpenJournal replays the journals of earlier runs and starts the next.
+// OpenJournal replays the journals of earlier runs and starts the next. A process
+// that was killed may have left what it had not synced: it can be read, so it is
+// synced now, before anybody relies on it.
 func OpenJournal(fsys disk.FS) (*Journal, error) {
 	j := &Journal{writing: make(chan struct{}, 1), entries: map[uint64]*raft.Log{}, values: map[string][]byte{}}
 	if err := fsys.MkdirAll(journalDir); err != nil {
@@ -55,7 +57,11 @@ func OpenJournal(fsys disk.FS) (*Journal, error) {
 		if !strings.HasSuffix(info.Name(), ".journal") {
 			return nil, fmt.Errorf("a foreign file among the journals: %s", info.Name())
 		}
-		b, err := readFile(fsys, journalDir+"/"+info.Name())
+		name := journalDir + "/" + info.Name()
+		if err := syncFile(fsys, name); err != nil {
+			return nil, err
+		}
+		b, err := readFile(fsys, name)
 		if err != nil {
 			return nil, err
 		}
@@ -65,6 +71,14 @@ func OpenJournal(fsys disk.FS) (*Journal, error) {
 		return nil, err
 	}
 	return j, fsys.SyncDir(journalDir)
+}
+
+func syncFile(fsys disk.FS, name string) error {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func readFile(fsys disk.FS, name string) ([]byte, error) {

@@ -2,6 +2,7 @@ package power
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -82,6 +83,29 @@ func TestJournalWithAGap(t *testing.T) {
 		expect(t, j, 50, 52)
 		check(t, j.DeleteRange(50, 52))
 		expect(t, j, 0, 0)
+	})
+}
+
+// What a killed process had written and not synced is read by the next, which must
+// make it durable first: the power may go later.
+func TestJournalSyncsWhatItFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(20) {
+			m := disk.NewMem(seed)
+			d := NewDrive(m.Mount(), 1)
+			j, err := OpenJournal(d)
+			check(t, err)
+			check(t, m.Fault(`on sync "*" lie`)) // the process is killed in the middle
+			check(t, j.StoreLogs(logs(1, 3, 1)))
+			d.Off()
+			m.ClearFaults()
+			if err := j.StoreLogs(logs(4, 4, 1)); !errors.Is(err, ErrOff) {
+				t.Fatalf("a write of an ended process: %v", err)
+			}
+			expect(t, open(t, m), 1, 3)
+			m.Crash()
+			expect(t, open(t, m), 1, 3)
+		}
 	})
 }
 
