@@ -14,9 +14,9 @@ import (
 	"chorale/topic"
 )
 
-// TestEverythingAtOnce: one goroutine applies, one builds, one repairs, a disk rots,
-// the oldest files expire, and readers compare all they get with the model. For the
-// race detector above all.
+// TestEverythingAtOnce: one goroutine applies, one builds, one compacts, one repairs,
+// a disk rots, the oldest files expire, and readers compare all they get with the
+// model. For the race detector above all.
 func TestEverythingAtOnce(t *testing.T) {
 	const messages, entry = 6000, 20
 	m := disk.NewMem(1)
@@ -33,6 +33,8 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 	})
 	helpers.Go(func() { repairUntil(ctx, t, s.log, &copies) })
+	plans := make(chan plan)
+	helpers.Go(func() { s.compactUntil(ctx, t, m, &copies, plans) })
 	for i, list := range []string{"**", "p1/**", "p2/x/t0", "**"} {
 		f := filters(t, list)
 		readers.Go(func() { s.follow(t, f, messages, rand.New(rand.NewPCG(5, uint64(i)))) })
@@ -54,8 +56,19 @@ func TestEverythingAtOnce(t *testing.T) {
 				_ = m.FlipBit("data/"+f.Name(), rng.Int64N(8*f.Bytes)) // it may be aside by now
 			}
 		}
-		if files := s.log.Manifest().Files; len(files) > 20 {
-			refused, mismatch := s.log.Install(Edit{Remove: []Hash{files[0].Hash}})
+		select {
+		case p := <-plans:
+			_, mismatch := s.log.Install(p.edit) // refused if its oldest range has expired
+			check(t, mismatch)
+			close(p.installed)
+		default:
+		}
+		if ranges := s.log.Manifest().Ranges(); len(ranges) > 20 {
+			var e Edit
+			for _, f := range ranges[0].Files {
+				e.Remove = append(e.Remove, f.Hash)
+			}
+			refused, mismatch := s.log.Install(e)
 			check(t, errors.Join(refused, mismatch))
 		}
 	}
@@ -63,6 +76,57 @@ func TestEverythingAtOnce(t *testing.T) {
 	readers.Wait()
 	stop()
 	helpers.Wait()
+}
+
+// plan is an edit for the applying goroutine.
+type plan struct {
+	edit      Edit
+	installed chan struct{}
+}
+
+// compactUntil makes layers of neighbouring ranges until ctx ends.
+func (s *stream) compactUntil(ctx context.Context, t *testing.T, m *disk.Mem, copies *sync.Map, plans chan<- plan) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	for ctx.Err() == nil {
+		changed := s.log.Changed()
+		ranges := s.log.Manifest().Ranges()
+		var e Edit
+		err := ErrNotHere
+		if len(ranges) > 4 {
+			from := rng.IntN(len(ranges) - 3)
+			e, err = s.buildLayer(s.log, ranges[from:from+3], 4, func(id uint32) int { return int(id) % 4 })
+		}
+		switch {
+		case errors.Is(err, ErrNotHere), errors.Is(err, ErrCorrupt), errors.Is(err, ErrExpired):
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		case err != nil:
+			t.Error(err)
+			return
+		}
+		for _, f := range e.Add {
+			b, err := m.ReadFile("data/" + f.Name())
+			if err != nil {
+				t.Error(err)
+			}
+			copies.Store(f.Hash, b)
+			if rng.IntN(6) == 0 {
+				_ = m.FlipBit("data/"+f.Name(), rng.Int64N(8*f.Bytes))
+			}
+		}
+		p := plan{e, make(chan struct{})}
+		select {
+		case plans <- p:
+			<-p.installed
+		case <-ctx.Done():
+		}
+		if err := s.log.Tidy(0, 0); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // draft fills the model alone.
