@@ -154,11 +154,8 @@ type Appended struct {
 	Allocs   float64 `json:"alone_allocs_per_message"`
 }
 
-// aloneMessages is how many messages a writer appends by itself first.
-const aloneMessages = 1 << 21
-
-// startWriter appends drawn messages, first some without readers, and then until
-// the returned function is called.
+// startWriter appends drawn messages, twice around the ring without readers, and
+// then until the returned function is called.
 func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appended) {
 	if !wanted || g.draw == nil {
 		return func() *Appended { return nil }
@@ -166,12 +163,13 @@ func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appen
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var a Appended
+	n := 2 * g.messages
 	alone := meter.Of(func() {
-		for range aloneMessages {
+		for range n {
 			g.append(g.draw(), g.plain)
 		}
 	})
-	a.Alone, a.Allocs = meter.Per(alone.CPU, aloneMessages), float64(alone.Allocs)/aloneMessages
+	a.Alone, a.Allocs = meter.Per(alone.CPU, n), float64(alone.Allocs)/float64(n)
 	wg.Go(func() {
 		cpu := meter.Thread(func() {
 			for ; ctx.Err() == nil; a.Messages += batchMessages {
