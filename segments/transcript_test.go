@@ -34,6 +34,7 @@ type play struct {
 	fsys   *disk.Mem
 	target int
 	copies map[Hash][]byte
+	edit   Edit // of the plan that was built last
 }
 
 func (p *play) run(t *testing.T, d *datadriven.TestData) string {
@@ -61,6 +62,15 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) string {
 		return answer(p.proposed()+unless(more || err != nil, "nothing to build\n"), err)
 	case "install":
 		return p.installAll(t)
+	case "compact":
+		return p.compactOf(t, d)
+	case "commit":
+		refused, mismatch := p.log.Install(p.edit)
+		return answer("", refused) + answer("", mismatch)
+	case "tidy":
+		return answer("", p.log.Tidy(0, 0))
+	case "expire":
+		return p.expire()
 	case "read":
 		return p.readOnce(t, d)
 	case "seek":
@@ -199,6 +209,57 @@ func (p *play) readOnce(t *testing.T, d *datadriven.TestData) string {
 	}
 }
 
+// compactOf builds a layer of some ranges; elsewhere: on another node, whose files the
+// peer has; deviating: not as the plan says. Topics go to stores by their first levels.
+func (p *play) compactOf(t *testing.T, d *datadriven.TestData) string {
+	from, to, levels := 1, 0, 1
+	d.MaybeScanArgs(t, "from", &from)
+	d.ScanArgs(t, "to", &to)
+	d.MaybeScanArgs(t, "levels", &levels)
+	names := map[string]int{}
+	ranges := p.log.Manifest().Ranges()[from-1 : to]
+	volumes, err := p.log.Volumes(hashes(ranges))
+	for _, v := range volumes {
+		key := strings.Join(strings.SplitN(v.Name, "/", levels+1)[:min(levels, 1+strings.Count(v.Name, "/"))], "/")
+		if _, ok := names[key]; !ok {
+			names[key] = len(names)
+		}
+		names[v.Name] = names[key]
+	}
+	if err != nil {
+		return answer("", err)
+	}
+	edit, err := p.buildLayer(p.log, ranges, len(names), func(id uint32) int { return names[p.table.Name(id)] })
+	var out strings.Builder
+	for _, m := range edit.Add {
+		fmt.Fprintf(&out, "%d to %d, level %d: %d messages of %d topics below %q\n", m.First, m.Last, m.Level, m.Messages, m.Topics, m.Ancestor)
+		b, err := p.fsys.ReadFile("data/" + m.Name())
+		check(t, err)
+		p.copies[m.Hash] = b
+	}
+	if d.HasArg("elsewhere") {
+		check(t, p.log.Tidy(0, 0))
+	}
+	if !d.HasArg("deviating") {
+		p.edit = edit
+	}
+	return answer(out.String(), err)
+}
+
+func hashes(ranges []Range) (out []Hash) {
+	for _, x := range ranges {
+		for _, m := range x.Files {
+			out = append(out, m.Hash)
+		}
+	}
+	return out
+}
+
+func (p *play) expire() string {
+	refused, mismatch := p.log.Install(Edit{Remove: hashes(p.log.Manifest().Ranges()[:1])})
+	return answer("", refused) + answer("", mismatch)
+}
+
 func (p *play) state() string {
 	var out strings.Builder
 	v := p.log.view.Load()
@@ -207,7 +268,14 @@ func (p *play) state() string {
 		if v.files[i] == nil {
 			where = "not here"
 		}
-		fmt.Fprintf(&out, "file    %d to %d: %s\n", m.First, m.Last, where)
+		what := "file "
+		if m.Kind == KindStore {
+			what, where = "store", fmt.Sprintf("below %q: %s", m.Ancestor, where)
+		}
+		fmt.Fprintf(&out, "%s   %d to %d: %s\n", what, m.First, m.Last, where)
+	}
+	for _, x := range v.kept {
+		fmt.Fprintf(&out, "kept    %d to %d\n", x.first, x.last)
 	}
 	for _, s := range v.stretches {
 		what := "open"
@@ -220,7 +288,11 @@ func (p *play) state() string {
 		fmt.Fprintf(&out, "stretch %d to %d: %s\n", s.First(), s.Last(), what)
 	}
 	st := p.log.Stats()
-	fmt.Fprintf(&out, "oldest %d, durable %d, end %d; missing %d, stray %d\n", st.Oldest, st.DurableEnd, st.End, st.Missing, st.Stray)
+	fmt.Fprintf(&out, "oldest %d, durable %d, end %d; missing %d, stray %d", st.Oldest, st.DurableEnd, st.End, st.Missing, st.Stray)
+	if st.Built > 0 {
+		fmt.Fprintf(&out, ", built %d", st.Built)
+	}
+	out.WriteByte('\n')
 	return out.String()
 }
 
