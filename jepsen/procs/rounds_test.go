@@ -81,8 +81,9 @@ func TestRounds(t *testing.T) {
 		clients.Go(func() { p.run(ctx) })
 	}
 	for i, filters := range [][]string{{"**"}, {"shared/**", "app/p1/*"}} {
+		nodes := a.shuffled() // the source of chance is for one goroutine
 		clients.Go(func() {
-			if err := read(ctx, a.rec, i+1, false, filters, a.shuffled()...); err != nil {
+			if err := read(ctx, a.rec, i+1, false, filters, nodes...); err != nil {
 				t.Error(err)
 			}
 		})
