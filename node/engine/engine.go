@@ -64,7 +64,8 @@ type Engine struct {
 	halted    chan error          // capacity 1: why the state machine stopped
 
 	mismatches atomic.Int64
-	caughtUp   atomic.Bool // see readiness.go
+	caughtUp   latch // see readiness.go
+	compaction *compaction
 	// life ends when Run begins to end; its cause says why.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -87,6 +88,9 @@ const pendingStretches = 2
 // sees to that).
 func Open(s Settings, seams Seams) (*Engine, error) {
 	s = s.withDefaults()
+	if err := s.Compaction.Validate(); err != nil {
+		return nil, fmt.Errorf("compaction: %w", err)
+	}
 	e := &Engine{
 		settings:  s,
 		seams:     seams,
@@ -98,11 +102,12 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		dog:       newWatchdog(),
 		budget:    semaphore.NewWeighted(s.QueueBytes),
 		halted:    make(chan error, 1),
+		caughtUp:  newLatch(), compaction: newCompaction(),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error
 	e.history, err = segments.Open(segments.Options{
-		FS: watchedFS{seams.Files, e.dog}, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches,
+		FS: watchedFS{seams.Files, e.dog}, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches, Warn: e.warn,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
@@ -123,6 +128,11 @@ func (e *Engine) halt(err error) {
 func (e *Engine) mismatch(err error) {
 	e.mismatches.Add(1)
 	e.log.Error("a file built here differs from the cluster's and will be fetched", "error", err)
+}
+
+// warn is told of each data file that is damaged, absent or not the cluster's.
+func (e *Engine) warn(err error) {
+	e.log.Error("a data file is not as it should be, and will be fetched", "error", err)
 }
 
 // running is Raft, or nil until it has started. It never waits.
@@ -212,7 +222,7 @@ func (e *Engine) check(batch []byte) error {
 			return err
 		}
 		if n := len(r.Payload()); n > e.settings.PayloadLimit {
-			return fmt.Errorf("message %d of the batch: payload of %d bytes: at most %d are allowed", i, n, e.settings.PayloadLimit)
+			return &PayloadError{Index: i, Bytes: n, Limit: e.settings.PayloadLimit}
 		}
 	}
 	return nil

@@ -115,13 +115,20 @@ func (e *Engine) lead(ctx context.Context) error {
 	}
 }
 
-// beginTerm starts the duties of a term; the function it returns ends them and
+// beginTerm starts the duties of a term: to take over, to propose built segments, to
+// direct compaction. The function it returns ends them and
 // waits for that.
 func (e *Engine) beginTerm(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error {
-		e.duties(ctx)
+		if e.takeOver(ctx) {
+			g.Go(func() error {
+				e.direct(ctx)
+				return nil
+			})
+			e.proposeBuilt(ctx)
+		}
 		return nil
 	})
 	return func() {
@@ -139,23 +146,28 @@ func (e *Engine) otherLeader(r *raft.Raft) raft.ServerID {
 	return ""
 }
 
-// duties is what a leader does in its term, until ctx ends: bring the state
-// machine up to date, found the cluster if nobody has, then propose built files.
-func (e *Engine) duties(ctx context.Context) {
+// takeOver is what a leader does first: bring the state machine up to date, and found
+// the cluster if nobody has. Then it serves. False if ctx ended before.
+func (e *Engine) takeOver(ctx context.Context) bool {
 	for _, err := e.command(ctx, nil); err != nil; _, err = e.command(ctx, nil) {
 		if !pause(ctx, dutyPause) {
-			return
+			return false
 		}
 	}
-	e.caughtUp.Store(true)
+	e.caughtUp.set()
 	// A publish needs a genesis before it in the log: so nothing is served before.
 	for e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
 		if err := e.found(ctx); err != nil && !pause(ctx, dutyPause) {
-			return
+			return false
 		}
 	}
 	e.leading.set(e.settings.ID, true)
 	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
+	return true
+}
+
+// proposeBuilt proposes the segments that are built here, until ctx ends.
+func (e *Engine) proposeBuilt(ctx context.Context) {
 	for {
 		changed := e.history.Changed()
 		files := e.history.Proposals()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"chorale/raftfsm"
@@ -24,13 +25,33 @@ const (
 	contactWait = 3 * time.Second
 )
 
+// latch is set once. Safe for concurrent use.
+type latch struct {
+	once   *sync.Once
+	closed chan struct{}
+}
+
+func newLatch() latch { return latch{new(sync.Once), make(chan struct{})} }
+
+func (l latch) set()                  { l.once.Do(func() { close(l.closed) }) }
+func (l latch) done() <-chan struct{} { return l.closed }
+
+func (l latch) isSet() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // catchUp waits until the node has applied the log once, then lets the node be
 // ready. It ends with ctx.
 func (e *Engine) catchUp(ctx context.Context) error {
 	r := e.running()
 	var last uint64
 	var since time.Time
-	for pause(ctx, catchUpCheck) && !e.caughtUp.Load() {
+	for pause(ctx, catchUpCheck) && !e.caughtUp.isSet() {
 		v := e.machine.fsm.View()
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
@@ -39,7 +60,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
-			e.caughtUp.Store(true)
+			e.caughtUp.set()
 		}
 	}
 	<-ctx.Done()
@@ -63,7 +84,7 @@ func (e *Engine) NotReady() string {
 		return "starting"
 	case len(e.Servers()) == 0:
 		return "waiting to become part of a cluster"
-	case !e.caughtUp.Load():
+	case !e.caughtUp.isSet():
 		return fmt.Sprintf("catching up: applied index %d, committed %d", r.AppliedIndex(), r.CommitIndex())
 	case e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}):
 		return "waiting for the cluster to be founded"

@@ -17,13 +17,17 @@ const (
 )
 
 // repair fetches files that the manifest names and this node lacks, oldest first,
-// one at a time, until ctx ends.
+// one at a time, until ctx ends. It leaves alone what this node is building itself.
 func (e *Engine) repair(ctx context.Context) error {
 	wait := repairPauseMin
 	for ctx.Err() == nil {
 		changed := e.history.Changed()
+		_, builds := e.compaction.newest()
 		var failed error
 		for _, meta := range e.history.Missing() {
+			if e.compaction.makes(meta) {
+				continue
+			}
 			if err := e.fetch(ctx, meta); err != nil {
 				failed = err
 				continue
@@ -36,11 +40,12 @@ func (e *Engine) repair(ctx context.Context) error {
 			e.log.Warn("a missing file could not be fetched", "error", failed, "again in", wait)
 			again = time.After(wait)
 			wait = min(2*wait, repairPauseMax)
-			changed = nil // a change must not shorten the pause
+			changed, builds = nil, nil // a change must not shorten the pause
 		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-builds:
 		case <-again:
 		}
 	}

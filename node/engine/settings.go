@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"chorale/compactor"
 	"chorale/message"
 
 	"github.com/hashicorp/raft"
@@ -12,21 +13,30 @@ import (
 type Settings struct {
 	ID           raft.ServerID
 	TipBytes     int64 // of the ring; default 256 MiB
-	SegmentBytes int64 // used in genesis only; default 64 MiB
+	SegmentBytes int64 // used in genesis only; default 16 MiB
 	PayloadLimit int   // of one message; default message.DefaultPayloadLimit
 	QueueBytes   int64 // batches between Submit and done; default 64 MiB
 	// SnapshotBytes of entries after which Raft's state is written as a snapshot
 	// and the log cut; default 256 MiB.
 	SnapshotBytes int64
+	// Compact lets this node, when it leads, propose what is to be compacted. Every
+	// node builds what was proposed.
+	Compact bool
+	// Compaction is what a leader plans by; default compactor.DefaultSettings.
+	Compaction compactor.Settings
+	// CompactRate is how many bytes a second a build reads and writes at most;
+	// default 64 MiB.
+	CompactRate int64
 	// Raft replaces RaftConfig's answer; LocalID and Logger are set in either.
 	Raft *raft.Config
 }
 
 const (
 	defaultTipBytes      = 256 << 20
-	defaultSegmentBytes  = 64 << 20
+	defaultSegmentBytes  = 16 << 20
 	defaultQueueBytes    = 64 << 20
 	defaultSnapshotBytes = 256 << 20
+	defaultCompactRate   = 64 << 20
 )
 
 func (s Settings) withDefaults() Settings {
@@ -44,6 +54,12 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.SnapshotBytes == 0 {
 		s.SnapshotBytes = defaultSnapshotBytes
+	}
+	if s.Compaction == (compactor.Settings{}) {
+		s.Compaction = compactor.DefaultSettings()
+	}
+	if s.CompactRate == 0 {
+		s.CompactRate = defaultCompactRate
 	}
 	if s.Raft == nil {
 		s.Raft = RaftConfig()

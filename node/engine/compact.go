@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"chorale/compactor"
+	"chorale/raftfsm"
+	"chorale/segments"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// replanPause is how long a leader proposes no plan after it abandoned one: the next
+// would be the same.
+const replanPause = time.Minute
+
+// compaction is what this node makes of plans. Safe for concurrent use.
+type compaction struct {
+	mu          sync.Mutex
+	first, last uint64 // the range that is being built; 0, 0 for none
+	result      buildResult
+	changed     chan struct{} // closed when any of these has changed
+}
+
+// buildResult is what became of the newest plan that this node was done with.
+type buildResult struct {
+	plan   uint64 // its index, 0 before the first
+	files  []segments.FileMeta
+	failed error // not the disk's: the plan should be abandoned
+}
+
+func newCompaction() *compaction { return &compaction{changed: make(chan struct{})} }
+
+func (c *compaction) change(edit func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	edit()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *compaction) begin(first, last uint64) { c.change(func() { c.first, c.last = first, last }) }
+func (c *compaction) end()                     { c.begin(0, 0) }
+func (c *compaction) set(r buildResult)        { c.change(func() { c.result = r }) }
+
+// newest is the newest result; the channel is closed when it may have changed.
+func (c *compaction) newest() (buildResult, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.result, c.changed
+}
+
+// makes reports whether the file is one that this node is about to make itself.
+func (c *compaction) makes(m segments.FileMeta) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m.Kind == segments.KindStore && m.First == c.first && m.Last == c.last
+}
+
+// compact builds the active plan whenever there is one, and removes what is left of
+// those that are over. It ends with ctx, or with an error of the disk.
+func (e *Engine) compact(ctx context.Context) error {
+	select {
+	case <-e.caughtUp.done():
+	case <-ctx.Done():
+		return nil
+	}
+	for ctx.Err() == nil {
+		plan, over := e.machine.fsm.Plan()
+		if err := e.history.Tidy(e.outputs(plan)); err != nil {
+			return fmt.Errorf("remove what plans left: %w", err)
+		}
+		if done, _ := e.compaction.newest(); plan.Index != 0 && plan.Index != done.plan {
+			if err := e.build(ctx, plan, over); err != nil {
+				return fmt.Errorf("build plan %d: %w", plan.Index, err)
+			}
+			continue
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// outputs is the range for which the plan makes stores; 0, 0 without a plan.
+func (e *Engine) outputs(p raftfsm.ActivePlan) (first, last uint64) {
+	if p.Index == 0 {
+		return 0, 0
+	}
+	for _, f := range e.history.Manifest().Files {
+		if f.Hash == p.Inputs[0] {
+			first = f.First
+		}
+		if f.Hash == p.Inputs[len(p.Inputs)-1] {
+			last = f.Last
+		}
+	}
+	return first, last
+}
+
+// errDone ends what is done for a plan.
+var errDone = errors.New("done with the plan")
+
+// build builds a plan until it is done, or over, or ctx ends. The error is the disk's.
+//
+// A plan that is over because its edit came, proposed by a faster node, is built to
+// the end: that is cheaper than to copy its stores from a peer, and until then the
+// history reads what they replace.
+func (e *Engine) build(ctx context.Context, plan raftfsm.ActivePlan, over <-chan struct{}) error {
+	first, last := e.outputs(plan)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, r := range e.history.Manifest().Ranges() {
+			if r.First == first && r.Last == last && r.Files[0].Kind == segments.KindStore {
+				return nil
+			}
+		}
+		return errDone
+	})
+	g.Go(func() error {
+		e.compaction.begin(first, last)
+		defer e.compaction.end()
+		if err := e.tryBuild(ctx, plan, over); err != nil {
+			return err
+		}
+		return errDone
+	})
+	if err := g.Wait(); !errors.Is(err, errDone) {
+		return err
+	}
+	return nil
+}
+
+// tryBuild builds a plan, as soon as its inputs are here, and notes the result. The
+// error is the disk's.
+func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-chan struct{}) error {
+	for {
+		repaired, begin := e.history.Changed(), time.Now()
+		files, err := compactor.Build(ctx, e.history, compactor.Plan(plan.Plan), newPacer(e.settings.CompactRate).wait)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			e.log.Info("built a plan", "plan", plan.Index, "inputs", len(plan.Inputs), "stores", len(files),
+				"in", time.Since(begin).Round(time.Millisecond))
+			e.compaction.set(buildResult{plan: plan.Index, files: files})
+			return nil
+		case errors.Is(err, compactor.ErrImpossible), errors.Is(err, syscall.ENOSPC):
+			e.log.Error("a plan cannot be built", "plan", plan.Index, "error", err)
+			e.compaction.set(buildResult{plan: plan.Index, failed: err})
+			return nil
+		case !errors.Is(err, segments.ErrNotHere) && !errors.Is(err, segments.ErrCorrupt):
+			return err
+		}
+		e.log.Warn("a plan waits for the repair of an input", "plan", plan.Index, "error", err)
+		select {
+		case <-repaired:
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// direct is a leader's duty: to propose what is to be compacted, and the edit when
+// this node has built it. A plan that an earlier leader proposed goes on.
+func (e *Engine) direct(ctx context.Context) {
+	for {
+		plan, planned := e.machine.fsm.Plan()
+		built, builds := e.compaction.newest()
+		changed := e.history.Changed()
+		var err error
+		switch {
+		case plan.Index != 0 && plan.Index == built.plan:
+			err = e.endPlan(ctx, plan, built)
+		case plan.Index == 0 && e.settings.Compact:
+			err = e.nextPlan(ctx)
+		default:
+			err = errNothingToDo
+		}
+		switch {
+		case errors.Is(err, errNothingToDo):
+			select {
+			case <-planned:
+			case <-builds:
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		case err != nil && !pause(ctx, dutyPause):
+			return
+		}
+	}
+}
+
+var errNothingToDo = errors.New("nothing is to be proposed")
+
+// nextPlan proposes what is due. An error means that it is still due.
+func (e *Engine) nextPlan(ctx context.Context) error {
+	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.settings.Compaction)
+	if !due {
+		return errNothingToDo
+	}
+	result, err := e.command(ctx, raftfsm.EncodePlan(raftfsm.Plan(p)))
+	if err != nil {
+		return err
+	}
+	if result.Err != nil {
+		e.log.Debug("plan refused", "error", result.Err)
+	}
+	return result.Err
+}
+
+// endPlan proposes the edit of a plan, or gives it up if it cannot be built or its
+// edit is refused.
+func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built buildResult) error {
+	cause := built.failed
+	if cause == nil {
+		result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.files}))
+		if err != nil {
+			return err
+		}
+		if result.Err == nil || errors.Is(result.Err, raftfsm.ErrPlanOver) {
+			return nil
+		}
+		cause = result.Err
+	}
+	e.log.Error("a plan is abandoned", "plan", plan.Index, "cause", cause)
+	if _, err := e.command(ctx, raftfsm.EncodeAbandon(plan.Index)); err != nil {
+		return err
+	}
+	pause(ctx, replanPause)
+	return nil
+}
+
+// pacer lets so many bytes pass in a second. For one goroutine.
+type pacer struct {
+	rate int64
+	due  time.Time // when all that passed has passed at the rate
+}
+
+func newPacer(rate int64) *pacer { return &pacer{rate: rate} }
+
+// wait implements compactor.Pace.
+func (p *pacer) wait(ctx context.Context, bytes int64) error {
+	now := time.Now()
+	if p.due.Before(now) {
+		p.due = now
+	}
+	p.due = p.due.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
+	pause(ctx, p.due.Sub(now))
+	return ctx.Err()
+}
