@@ -146,7 +146,7 @@ func (g *ring) full(size int) bool {
 
 // open starts a chunk of at least stride bytes whose first record is seq.
 func (g *ring) open(stride int, seq uint64) {
-	if g.cur != nil {
+	if g.cur != nil && g.cur.used == 0 { // else put has said it, and readers may look
 		g.cur.used, g.cur.last = g.off, seq-1
 	}
 	c := g.take(max(g.chunkBytes, stride))
