@@ -61,6 +61,7 @@ type machine struct {
 // process is one run of a node on a machine.
 type process struct {
 	m      *machine
+	drive  *power.Drive
 	engine *engine.Engine
 	end    *wire.Endpoint
 	life   context.Context // of the process
@@ -174,7 +175,7 @@ func (m *machine) boot() (*process, error) {
 	if err := log.Reconcile(snapshots); err != nil {
 		return nil, err
 	}
-	p := &process{m: m, down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
+	p := &process{m: m, drive: drive, down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
 	p.engine, err = engine.Open(m.c.plan.settings(m.name), engine.Seams{
 		Files: drive, Logs: raftlog.NewCache(log, cacheBytes), Stable: log, Snapshots: snapshots,
 		Transport: p.end, Peers: p.end,
@@ -285,14 +286,18 @@ func (m *machine) process() *process {
 	return m.live
 }
 
-// crash takes the power away. What still runs of the process reaches neither disk
-// nor network, and ends by itself.
-func (m *machine) crash() {
+// crash ends the process at once, by taking the machine's power away, or else as
+// kill -9 does, which leaves what was written and not synced. What still runs of the
+// process reaches neither disk nor network, and ends by itself.
+func (m *machine) crash(power bool) {
 	p := m.take()
 	if p == nil {
 		return
 	}
-	m.disk.Crash()
+	p.drive.Off()
+	if power {
+		m.disk.Crash()
+	}
 	p.end.Close()
 	p.kill()
 	if !slices.ContainsFunc(m.c.machines, func(m *machine) bool { return m.process() != nil }) {

@@ -126,18 +126,17 @@ func (n *nemesis) slowSomeLinks() {
 	}
 }
 
-// crash takes one machine's power for up to two seconds.
+// crash takes one machine's power for up to two seconds, or kills its process.
 func (n *nemesis) crash(i int) {
-	m, pause := n.c.machines[i], time.Duration(n.rng.Int64N(int64(2*time.Second)))
-	n.c.note("crash %s for %v", m.name, pause)
-	n.c.crashFor(m, pause)
+	n.c.crashFor(n.c.machines[i], n.rng.IntN(3) > 0, time.Duration(n.rng.Int64N(int64(2*time.Second))))
 }
 
-func (c *cluster) crashFor(m *machine, pause time.Duration) {
+func (c *cluster) crashFor(m *machine, power bool, pause time.Duration) {
 	if m.process() == nil {
 		return
 	}
-	m.crash()
+	c.note("crash %s for %v, power cut: %v", m.name, pause, power)
+	m.crash(power)
 	c.booting.Go(func() {
 		time.Sleep(pause)
 		m.start()

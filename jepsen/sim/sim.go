@@ -102,9 +102,8 @@ func (c *cluster) storm() {
 	harm.Wait()
 	c.booting.Wait()
 	if c.plan.finalCrash {
-		c.note("crash all")
 		for _, m := range c.machines {
-			c.crashFor(m, 0)
+			c.crashFor(m, true, 0)
 		}
 		c.booting.Wait()
 	}
