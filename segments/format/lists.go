@@ -30,9 +30,6 @@ type lists struct {
 	ends  []uint32 // of each topic's runs in table
 }
 
-// Topics is the number of topics of the store.
-func (l *lists) Topics() int { return len(l.ids) }
-
 // All lists all blocks.
 func (x *StoreIndex) All() []uint32 {
 	out := make([]uint32, len(x.Blocks))

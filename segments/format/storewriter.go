@@ -91,9 +91,6 @@ func (w *StoreWriter) End() (stored []byte) {
 	return stored
 }
 
-// Messages is how many were added.
-func (w *StoreWriter) Messages() uint64 { return w.header.Messages }
-
 // Write writes the file: blocks calls write with the stored bytes of each block in
 // their order. End was called. It can be repeated. The volumes are those of the
 // topics, in tree order.

@@ -142,8 +142,8 @@ func DecodeManifest(b []byte) (Manifest, error) {
 		return Manifest{}, err
 	}
 	m := Manifest{Files: e.Add}
-	if len(e.Remove) > 0 {
-		return Manifest{}, fmt.Errorf("%w: manifest with removals", format.ErrCorrupt)
+	if len(e.Remove) > 0 || e.Plan > 0 {
+		return Manifest{}, fmt.Errorf("%w: manifest with removals or a plan", format.ErrCorrupt)
 	}
 	if err := m.Check(); err != nil {
 		return Manifest{}, fmt.Errorf("%w: %w", format.ErrCorrupt, err)

@@ -108,7 +108,9 @@ func TestEditEncoding(t *testing.T) {
 // FuzzEdit: what is accepted, past the checksum, has one encoding.
 func FuzzEdit(f *testing.F) {
 	f.Add(Edit{}.Encode())
+	f.Add(Edit{Plan: 1}.Encode())
 	f.Add(Edit{Remove: []Hash{{1}}, Add: []FileMeta{meta(1, 9)}}.Encode())
+	f.Add(Edit{Plan: 7, Remove: []Hash{{1}}, Add: layerOf(1, 9, 3)}.Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = DecodeEdit(b)
 		if len(b) < editHeadBytes {
