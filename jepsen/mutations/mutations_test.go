@@ -67,7 +67,8 @@ func notice(t *testing.T, edits []fixed.Edit) {
 func firstFinding(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "sim_test.go:") && !strings.Contains(line, ": seed ") {
+		ordinary := strings.Contains(line, ": seed ") || strings.Contains(line, ": seen: ")
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "sim_test.go:") && !ordinary {
 			return line
 		}
 	}
