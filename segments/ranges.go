@@ -46,6 +46,7 @@ func (v *view) uses(f *file) bool {
 func (l *Log) astray(f *file) {
 	if l.view.Load().manifest.Index(f.Meta) < 0 {
 		l.stray[f.Meta.Name()] = true
+		l.change(func(*view) {}) // there is something for Tidy
 	}
 }
 

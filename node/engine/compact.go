@@ -71,6 +71,7 @@ func (e *Engine) compact(ctx context.Context) error {
 		return nil
 	}
 	for ctx.Err() == nil {
+		changed := e.history.Changed() // and with it what is left over
 		plan, over := e.machine.fsm.Plan()
 		if err := e.history.Tidy(e.outputs(plan)); err != nil {
 			return fmt.Errorf("remove what plans left: %w", err)
@@ -83,6 +84,7 @@ func (e *Engine) compact(ctx context.Context) error {
 		}
 		select {
 		case <-over:
+		case <-changed:
 		case <-ctx.Done():
 		}
 	}
