@@ -287,8 +287,11 @@ func (c *cluster) finish(t *testing.T, seed uint64) {
 	t.Helper()
 	for _, n := range c.nodes {
 		for _, r := range n.readers {
-			for r.at < n.log.End() {
-				if c.follow(t, n, r) != nil {
+			for failed := 0; r.at < n.log.End(); {
+				if err := c.follow(t, n, r); err != nil {
+					if failed++; failed > 100 {
+						t.Fatalf("seed %d: %v, and nothing helps", seed, err)
+					}
 					c.repair(t, n, 1000)
 				}
 			}

@@ -76,7 +76,7 @@ func (s *Shared) Open(q *Query, first, last, pos, until uint64, files []*data.Fi
 	for _, e := range c.blocks {
 		total += int64(e.bytes)
 	}
-	if len(c.parts) > 1 || total > int64(c.Window) { // else one window takes them all
+	if total > int64(c.Window) { // else one window takes them all
 		slices.SortFunc(c.blocks, func(a, b extent) int { return cmp.Compare(a.first, b.first) })
 	}
 	c.pool = &windows[min(len(windows)-1, bits.Len64(uint64(total)))]

@@ -34,8 +34,7 @@ func (s *Shared) SeekTime(first, last uint64, files []*data.File, t int64) (uint
 }
 
 // seekLayer narrows the place down by the block tables of all stores, and then by the
-// blocks in which it may lie: those with most messages first, since they leave the
-// others the least.
+// blocks in which it may lie: the fullest first, since they leave the others the least.
 func (c *Scan) seekLayer(t int64) (uint64, error) {
 	s := timeSeek{t: t, before: c.first - 1, at: c.last}
 	for i := range c.parts {
@@ -48,7 +47,7 @@ func (c *Scan) seekLayer(t int64) (uint64, error) {
 			c.releaseAll()
 		}
 		if b, ok := s.table(c.first, p.store); ok {
-			c.blocks = append(c.blocks, extent{bytes: p.store.Blocks[b].Count, part: uint32(i), block: b})
+			c.blocks = append(c.blocks, extent{bytes: p.store.Blocks[b].Raw, part: uint32(i), block: b})
 		}
 	}
 	slices.SortStableFunc(c.blocks, func(a, b extent) int { return cmp.Compare(b.bytes, a.bytes) })
