@@ -59,9 +59,6 @@ type output struct {
 	count int
 }
 
-// fits reports whether a record of this stride may be appended: the first always.
-func (o *output) fits(stride int) bool { return stride <= o.room || o.count == 0 }
-
 // add appends whole records.
 func (o *output) add(records []byte, count int) {
 	o.dst = append(o.dst, records...)

@@ -13,6 +13,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
 	"chorale/tip"
@@ -56,7 +57,7 @@ type Engine struct {
 	tip     *tip.Tip
 	history *segments.Log
 	machine *machine
-	dog     *watchdog
+	dog     *watchdog.Dog
 
 	committer *committer
 	leading   *leadership
@@ -99,7 +100,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		tip:       tip.New(s.TipBytes),
 		committer: newCommitter(),
 		leading:   newLeadership(),
-		dog:       newWatchdog(),
+		dog:       watchdog.New(),
 		budget:    semaphore.NewWeighted(s.QueueBytes),
 		halted:    make(chan error, 1),
 		caughtUp:  newLatch(), compaction: newCompaction(),
@@ -107,7 +108,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error
 	e.history, err = segments.Open(segments.Options{
-		FS: watchedFS{seams.Files, e.dog}, Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches, Warn: e.warn,
+		FS: e.dog.Files(seams.Files), Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches, Warn: e.warn,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chorale/message"
+	"chorale/node/watchdog"
 )
 
 // fill publishes about that many bytes through the node.
@@ -59,7 +60,7 @@ func TestDiskHangs(t *testing.T) {
 		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "disk hangs") {
 			t.Errorf("Run returned %v", err)
 		}
-		if d := time.Since(start); d > stallDeadline+stallDeadline/10+endWait+time.Second {
+		if d := time.Since(start); d > watchdog.Deadline+watchdog.Deadline/10+endWait+time.Second {
 			t.Errorf("it took %v", d)
 		}
 		if err := <-filled; !errors.Is(err, ErrUnknown) {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"chorale/node/watchdog"
 	"chorale/raftfsm"
 
 	"github.com/hashicorp/raft"
@@ -14,7 +15,7 @@ import (
 // does not implement raft.BatchingFSM, since entries are batches already.
 type machine struct {
 	fsm      *raftfsm.FSM
-	dog      *watchdog
+	dog      *watchdog.Dog
 	applying atomic.Bool
 	// bytes and entries were applied since the last snapshot.
 	bytes, entries atomic.Int64
@@ -22,7 +23,7 @@ type machine struct {
 
 // Apply implements raft.FSM.
 func (m *machine) Apply(l *raft.Log) any {
-	defer m.dog.begin("applying an entry")()
+	defer m.dog.Begin("applying an entry")()
 	m.applying.Store(true)
 	defer m.applying.Store(false)
 	m.bytes.Add(int64(len(l.Data)))
