@@ -3,6 +3,7 @@ package segments
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -185,10 +186,14 @@ func (p *play) installAll(t *testing.T) string {
 	return out.String()
 }
 
-// readOnce reads to the end or the error, and counts what the disk gave.
+// readOnce reads to the end or the error, and counts what the disk gave; cold: also the
+// tables of segments, which the garbage collector takes at any time.
 func (p *play) readOnce(t *testing.T, d *datadriven.TestData) string {
 	var after, limit uint64 = 0, 1 << 20
 	d.MaybeScanArgs(t, "after", &after)
+	if d.HasArg("cold") {
+		runtime.GC()
+	}
 	var out strings.Builder
 	r := p.log.NewReader(topic.NewSelection(p.table, filters(t, strings.Fields(d.Input)...)), after)
 	defer r.Close()
