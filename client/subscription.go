@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,18 @@ func AfterSeq(seq uint64) Start { return Start{after: &seq} }
 
 // FromTime begins with the first message of this stream time or a later one.
 func FromTime(t time.Time) Start { return Start{time: &t} }
+
+// streamTime is t in nanoseconds, which reach from 1677 to 2262: a time outside
+// is before or behind every message, and must not wrap around to the other side.
+func streamTime(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}
 
 // Resume begins behind a position, and only in its cluster. The subscription's
 // filters must be those of the position; if none are given, they are.
@@ -118,7 +131,7 @@ func (o SubscribeOptions) request() (*api.SubscribeRequest, *topic.Filters, erro
 	case o.From.after != nil:
 		r.Start = &api.SubscribeRequest_AfterSeq{AfterSeq: *o.From.after}
 	case o.From.time != nil:
-		r.Start = &api.SubscribeRequest_FromTime{FromTime: o.From.time.UnixNano()}
+		r.Start = &api.SubscribeRequest_FromTime{FromTime: streamTime(*o.From.time)}
 	case o.From.tip:
 		r.Start = &api.SubscribeRequest_FromTip{FromTip: true}
 	}
