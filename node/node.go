@@ -211,7 +211,8 @@ func (p *process) openRaftLog() (raft.SnapshotStore, error) {
 	return snapshots, nil
 }
 
-// checkFlags holds the flags against what the folder remembers.
+// checkFlags holds the flags against what the folder remembers. A folder without
+// data is nobody's yet: a start that was refused must not bind it to an id.
 func (p *process) checkFlags() error {
 	c, id := p.config, p.folder.get()
 	expect := fmt.Sprint(c.BootstrapExpect)
@@ -219,6 +220,10 @@ func (p *process) checkFlags() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
+	case id.Node != c.ID && (p.hasData.Load() || id.Founding):
+		return &ConfigError{"id", c.ID, fmt.Sprintf("the data folder %s belongs to node %q", c.Dir, id.Node)}
+	case id.Cluster != "" && !p.hasData.Load():
+		return fmt.Errorf("data folder %s belongs to cluster %s, but its %s is empty: the log is lost", c.Dir, id.Cluster, raftDir)
 	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect == 0:
 		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the node in %s was added to its cluster and must not found one", c.Dir)}
 	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect != c.BootstrapExpect:
@@ -226,7 +231,7 @@ func (p *process) checkFlags() error {
 	case !p.hasData.Load() && c.BootstrapExpect == 0 && len(c.Join) == 0 && len(known) == 0:
 		return &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
 	}
-	return nil
+	return p.folder.change(func(i *identity) { i.Node = c.ID })
 }
 
 func (p *process) startGossip() error {

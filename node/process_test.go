@@ -209,10 +209,41 @@ func TestFolderUnusable(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, refused(t, c), identityFile, "damaged")
+	if err := os.WriteFile(filepath.Join(c.Dir, identityFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, refused(t, c), identityFile, "names no node")
+}
 
-	c = single(t, filepath.Join(dir, "fresh"))
-	c.BootstrapExpect = 0
+// TestRefusedAtFirst: a first start that was refused leaves a folder that any node
+// may have.
+func TestRefusedAtFirst(t *testing.T) {
+	c := single(t, t.TempDir())
+	c.ID, c.BootstrapExpect = "hostname", 0
 	wants(t, refused(t, c), `join = ""`, "bootstrap-expect")
+	c.ID, c.BootstrapExpect = "solo", 1
+	_, stop := boot(t, c)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.ID = "hostname"
+	wants(t, refused(t, c), `belongs to node "solo"`)
+}
+
+// TestLogLost: a node without its log founds no second cluster in its folder,
+// however often it is started.
+func TestLogLost(t *testing.T) {
+	c := single(t, t.TempDir())
+	_, stop := boot(t, c)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(c.Dir, raftDir)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		wants(t, refused(t, c), c.Dir, "the log is lost")
+	}
 }
 
 // TestWiped: a node that lost its folder is not taken back under its old id.
