@@ -17,7 +17,7 @@ type cursor struct {
 	entries   *uint64 // of block, the first: to ask ahead
 	id        uint32
 	i         uint32
-	freed     uint32 // block.freed when it was found
+	life      uint32 // of block when it was left, even
 	took      uint16 // about how many entries the last window had
 	covered   bool   // every topic of the partition is wanted
 }
@@ -163,7 +163,7 @@ func (r *Reader) collect(c *cursor) {
 		}
 	}
 	b, i := c.block, int(c.i)
-	if b == nil || b.freed.Load() != c.freed {
+	if b == nil || b.life.Load() != c.life {
 		b, i = c.partition.seek(s.lo)
 	}
 	had, entries := len(s.units), s.entries
@@ -189,10 +189,19 @@ func (r *Reader) collect(c *cursor) {
 	if 0 < had && had < len(s.units) && s.units[had] < s.units[had-1] {
 		s.sorted = false
 	}
-	if c.block = b; b != nil {
-		c.entries, c.freed, c.i = unsafe.SliceData(b.entries), b.freed.Load(), uint32(i)
-	}
+	c.leave(b, i)
 	c.took = uint16(min(s.entries-entries, maxAskEntries))
+}
+
+// leave keeps the place until the next window, unless the block went back meanwhile.
+func (c *cursor) leave(b *block, i int) {
+	c.block = nil
+	if b == nil {
+		return
+	}
+	if life := b.life.Load(); life%2 == 0 {
+		c.block, c.entries, c.life, c.i = b, unsafe.SliceData(b.entries), life, uint32(i)
+	}
 }
 
 // take lists what is wanted of entries, as long as they are below end when shifted

@@ -21,9 +21,9 @@ type block struct {
 	visible atomic.Uint32
 	filled  uint32
 	next    atomic.Pointer[block]
-	// freed counts how often the block went back: a cursor that kept it between two
-	// reads compares.
-	freed atomic.Uint32
+	// life is even while the block is in use and odd while it is not, and rises with
+	// each change: a cursor that kept the block between two reads compares.
+	life atomic.Uint32
 	// sketch is nil until a reader makes it; only a block with a next one has one.
 	sketch atomic.Pointer[sketch]
 	// prev is block number-1; jump is block number&(number-1), so that a block is
@@ -164,6 +164,9 @@ func (x *index) open(g *ring, p *partition, last *block) *block {
 	b.owner, b.base, b.filled = p, g.position(), 0
 	b.number, b.prev = p.blocks, last
 	b.jump = p.jump(b)
+	if b.life.Load()%2 != 0 {
+		b.life.Add(1)
+	}
 	b.visible.Store(0)
 	b.next.Store(nil)
 	b.sketch.Store(nil)
@@ -225,7 +228,7 @@ func (x *index) evict(g *ring, c *chunk, out **block) {
 func (x *index) free(b *block) {
 	p := b.owner
 	b.owner = nil
-	b.freed.Add(1)
+	b.life.Add(1)
 	oldest := p.oldest.Load()
 	if oldest == nil || b.number < oldest.number {
 		return

@@ -104,9 +104,15 @@ func (m *model) publish() {
 
 func (m *model) reset() {
 	m.publish()
-	next := m.next() + uint64(m.rnd.IntN(3))*uint64(m.rnd.IntN(100))
-	m.tip.Reset(next)
-	m.first, m.records, m.head = next, nil, next-1
+	// Twice at times: a reader may stand at the head of an empty ring.
+	for range 1 + m.rnd.IntN(2) {
+		next := m.next() + uint64(m.rnd.IntN(3))*uint64(m.rnd.IntN(100))
+		m.tip.Reset(next)
+		m.first, m.records, m.head = next, nil, next-1
+		for _, r := range m.readers {
+			m.read(r)
+		}
+	}
 }
 
 var modelFilters = [][]string{

@@ -77,6 +77,45 @@ func TestLapped(t *testing.T) {
 	}
 }
 
+// TestOvertakenWhileGathering races a reader at the very floor, with so many
+// partitions that chunks leave while it looks through their indexes: it is evicted,
+// or gets every single message.
+func TestOvertakenWhileGathering(t *testing.T) {
+	const partitions = 2000
+	messages := uint64(300_000)
+	if testing.Short() || raceEnabled {
+		messages = 60_000
+	}
+	table, tip := topic.NewTable(), small(8<<10)
+	for i := range partitions {
+		table.Intern(fmt.Appendf(nil, "t/%d/x", i))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r := tip.NewReader(selection(t, table, "t/**"), 0)
+		r.Force(Indexed)
+		var buf []byte
+		for scanned := uint64(0); tip.Wait(ctx, scanned) == nil && !t.Failed(); {
+			var p message.Progress
+			buf, p, _ = r.Read(buf[:0], 1<<20)
+			if uint64(p.Count) != p.Scanned-scanned {
+				t.Errorf("%d messages from %d to %d", p.Count, scanned+1, p.Scanned)
+			}
+			scanned = max(p.Scanned, tip.Floor()-1)
+			r.Seek(scanned)
+		}
+	})
+	r := message.NewRecord(message.Draft{Payload: make([]byte, 10)}, 0, 1, 0, 1)
+	for seq := uint64(1); seq <= messages; seq++ {
+		r.Stamp(uint32(seq*7919%partitions), seq, 0, 1)
+		tip.Append(r.Topic(), r)
+		tip.Publish()
+	}
+	stop()
+	wg.Wait()
+}
+
 // lapReader checks what it reads by the messages alone: checksums, order, and the
 // chain of each topic.
 type lapReader struct {
@@ -191,4 +230,26 @@ func TestWait(t *testing.T) {
 			t.Fatalf("what is there needs no waiting: %v", err)
 		}
 	})
+}
+
+// TestNoWakeIsLost: a message that is published while a reader begins to wait ends
+// the wait, though no other follows.
+func TestNoWakeIsLost(t *testing.T) {
+	tip, after, woken := New(MinBytes), make(chan uint64), make(chan error)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for seq := range after {
+			woken <- tip.Wait(t.Context(), seq)
+		}
+	})
+	for seq := uint64(1); seq <= 50_000; seq++ {
+		tip.Append(0, message.NewRecord(message.Draft{}, 0, seq, seq-1, 1))
+		after <- seq - 1
+		tip.Publish()
+		if err := <-woken; err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(after)
+	wg.Wait()
 }
