@@ -45,7 +45,7 @@ type importCmd struct {
 }
 
 func newImportCmd() *cobra.Command {
-	p := importCmd{cap: 1024}
+	p := importCmd{cap: 1024, timeout: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Publish a sample stream from a file, each line once",
@@ -60,7 +60,7 @@ func newImportCmd() *cobra.Command {
 	f.StringVar(&p.producer, "producer", "", "`name` that the text is known by, instead of its hash")
 	f.Var(&p.cap, "cap", "longest payload that padding makes")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave malformed lines out, and count them")
-	f.DurationVar(&p.timeout, "timeout", time.Minute, "give up on a message that is not acknowledged for so long")
+	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	return cmd
 }
 
@@ -73,12 +73,12 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer text.close()
-	c, err := p.dial()
+	c, err := p.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	before, err := c.LastNumber(cmd.Context(), text.id)
+	before, err := p.stored(cmd.Context(), c, text.id)
 	if err != nil {
 		return p.explain(err)
 	}
@@ -88,6 +88,24 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 	}
 	run := &importRun{importCmd: p, cmd: cmd, text: text, pub: pub, before: before}
 	return p.explain(run.run())
+}
+
+// stored is how many lines earlier runs stored. Only a leader knows, and where
+// there is none for the moment the import waits for it, as it would midway.
+func (p *importCmd) stored(ctx context.Context, c *client.Client, id client.ProducerID) (uint64, error) {
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(p.timeout); ; {
+		n, err := c.LastNumber(ctx, id)
+		if !errors.Is(err, client.ErrUnavailable) || time.Now().After(deadline) {
+			return n, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
 }
 
 // importText is the text of an import and what it is known by.

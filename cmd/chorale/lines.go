@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -12,17 +14,20 @@ import (
 // maxLineBytes bounds a line of stdin: the largest payload and a topic fit.
 const maxLineBytes = message.MaxPayloadBytes + 2048
 
-// lines yields the lines of in until ctx ends, and the error if it ends badly.
+// lines yields the lines of stdin until ctx ends, and the error if they end badly.
 func lines(ctx context.Context, in io.Reader) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		s := bufio.NewScanner(interruptible(ctx, in))
 		s.Buffer(nil, maxLineBytes)
-		for s.Scan() {
+		n := 1
+		for ; s.Scan(); n++ {
 			if !yield(s.Text(), nil) {
 				return
 			}
 		}
-		if err := s.Err(); err != nil {
+		if err := s.Err(); errors.Is(err, bufio.ErrTooLong) {
+			yield("", fmt.Errorf("line %d of stdin: at most %d bytes are allowed", n, maxLineBytes))
+		} else if err != nil {
 			yield("", err)
 		}
 	}

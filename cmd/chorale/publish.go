@@ -14,6 +14,7 @@ import (
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 	"chorale/message"
+	"chorale/topic"
 
 	"github.com/spf13/cobra"
 )
@@ -59,7 +60,8 @@ func newPublishCmd() *cobra.Command {
 	f.Uint64Var(&p.expect, "expect", 0, "store only if this `seq` is the topic's last; 0: if there is no such topic")
 	f.BoolVar(&p.atomic, "atomic", false, "store all messages together or none")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "do not print seqs")
-	f.DurationVar(&p.timeout, "timeout", 15*time.Second, "give up on a message that is not acknowledged for so long")
+	p.timeout = 15 * time.Second
+	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	return cmd
 }
 
@@ -89,6 +91,13 @@ func (p *publishCmd) source(cmd *cobra.Command, args []string) (iter.Seq2[client
 	if err != nil {
 		return nil, err
 	}
+	name := p.topic
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if err := topic.Validate(name); err != nil && (len(args) > 0 || cmd.Flags().Changed("topic")) {
+		return nil, &settings.UsageError{Err: err}
+	}
 	switch {
 	case len(args) == 1 && p.topic == "":
 		return nil, settings.Usagef("no payload for topic %s: give it as an argument, or its lines on stdin with --topic %s", args[0], args[0])
@@ -117,14 +126,16 @@ func (p *publishCmd) stdin(ctx context.Context, in io.Reader, headers []client.H
 		n := 0
 		for line, err := range lines(ctx, in) {
 			n++
-			topic, payload := p.topic, line
-			if err == nil && topic == "" {
+			name, payload := p.topic, line
+			if err == nil && name == "" {
 				var ok bool
-				if topic, payload, ok = strings.Cut(line, "\t"); !ok {
+				if name, payload, ok = strings.Cut(line, "\t"); !ok {
 					err = fmt.Errorf("line %d of stdin: no tab: want topic, a tab, payload; or name the topic by --topic", n)
+				} else if err = topic.Validate(name); err != nil {
+					err = fmt.Errorf("line %d of stdin: %w", n, err)
 				}
 			}
-			if !yield(client.Message{Topic: topic, Headers: headers, Payload: []byte(payload)}, err) || err != nil {
+			if !yield(client.Message{Topic: name, Headers: headers, Payload: []byte(payload)}, err) || err != nil {
 				return
 			}
 		}

@@ -75,23 +75,9 @@ func (s *statusCmd) run(cmd *cobra.Command, _ []string) error {
 // were not among them. The error says that none answered.
 func (s *statusCmd) ask(ctx context.Context, c *client.Client) ([]show.NodeStatus, error) {
 	nodes := askAll(ctx, c)
-	known := map[string]bool{}
-	var members []*api.MemberStatus
-	for _, n := range nodes {
-		if n.Err == nil {
-			known[n.Status.NodeId] = true
-			members = append(members, n.Status.Members...)
-		}
-	}
-	if len(known) == 0 {
+	others, answered := unasked(nodes)
+	if !answered {
 		return nodes, nodes[0].Err
-	}
-	var others []string
-	for _, m := range members {
-		if !known[m.NodeId] && m.ApiAddress != "" {
-			known[m.NodeId] = true
-			others = append(others, m.ApiAddress)
-		}
 	}
 	if len(others) == 0 {
 		return nodes, nil
@@ -102,6 +88,27 @@ func (s *statusCmd) ask(ctx context.Context, c *client.Client) ([]show.NodeStatu
 	}
 	defer rest.Close()
 	return append(nodes, askAll(ctx, rest)...), nil
+}
+
+// unasked is where the members are that nodes name and that are not among them, by
+// id or by address: a node that did not answer is not asked a second time.
+func unasked(nodes []show.NodeStatus) (addresses []string, answered bool) {
+	known := map[string]bool{"": true}
+	var members []*api.MemberStatus
+	for _, n := range nodes {
+		known[n.Address] = true
+		if n.Err == nil {
+			answered, known[n.Status.NodeId] = true, true
+			members = append(members, n.Status.Members...)
+		}
+	}
+	for _, m := range members {
+		if !known[m.NodeId] && !known[m.ApiAddress] {
+			known[m.NodeId] = true
+			addresses = append(addresses, m.ApiAddress)
+		}
+	}
+	return addresses, answered
 }
 
 func askAll(ctx context.Context, c *client.Client) []show.NodeStatus {

@@ -61,7 +61,8 @@ func newSubscribeCmd() *cobra.Command {
 	f.BoolVar(&s.untilTip, "until-tip", false, "stop at the newest message of now")
 	f.Uint64VarP(&s.limit, "limit", "n", 0, "stop after so `many` messages; 0 means never")
 	f.VarP(&s.output, "output", "o", "format of a message")
-	f.DurationVar(&s.timeout, "timeout", 15*time.Second, "give up if no node has opened the subscription for so long")
+	s.timeout = 15 * time.Second
+	f.Var((*settings.Span)(&s.timeout), "timeout", "give up if no node has opened the subscription for so long")
 	cmd.ValidArgsFunction = s.completeTopics
 	return cmd
 }
@@ -78,7 +79,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	if err := checkFilters(filters); err != nil {
 		return err
 	}
-	p, err := parsePosition(s.from, time.Now())
+	p, err := settings.ParsePosition(s.from, time.Now())
 	if err != nil {
 		return settings.Usagef("--from: %w", err)
 	}
@@ -87,7 +88,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 		return err
 	}
 	defer c.Close()
-	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{Filters: filters, From: p.start(), UntilTip: s.untilTip})
+	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{Filters: filters, From: startOf(p), UntilTip: s.untilTip})
 	if err != nil {
 		return s.explain(err)
 	}
@@ -114,15 +115,15 @@ func (s *subscribeCmd) open(ctx context.Context, c *client.Client, o client.Subs
 	return sub, err
 }
 
-// start is the position in the client's words.
-func (p position) start() client.Start {
+// startOf is a position in the client's words.
+func startOf(p settings.Position) client.Start {
 	switch {
-	case p.tip:
+	case p.Tip:
 		return client.Tip()
-	case p.seq > 0:
-		return client.AfterSeq(p.seq - 1)
-	case !p.first:
-		return client.FromTime(p.at)
+	case p.Seq > 0:
+		return client.AfterSeq(p.Seq - 1)
+	case !p.First:
+		return client.FromTime(p.At)
 	default:
 		return client.First()
 	}

@@ -131,7 +131,7 @@ func parseConfig(path string, r io.Reader, allowed []string) (map[string]setting
 		place := fmt.Sprintf("%s:%d", path, n)
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, Usagef("%s: %q: want a line \"key = value\"", place, line)
+			return nil, Usagef("%s: %.80q: want a line \"key = value\"", place, line)
 		}
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {

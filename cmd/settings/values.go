@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"chorale/cmd/show"
 )
@@ -44,6 +45,26 @@ func (b *Size) Type() string { return "size" }
 
 // String implements pflag.Value.
 func (b *Size) String() string { return show.Bytes(uint64(*b)) }
+
+// Span is a flag for how long to wait: 500ms, 15s, 2m. Never is no span, and no
+// time at all would wait for nothing.
+type Span time.Duration
+
+// Set implements pflag.Value.
+func (d *Span) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("want a time more than 0, such as 500ms, 15s or 2m")
+	}
+	*d = Span(v)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *Span) Type() string { return "duration" }
+
+// String implements pflag.Value.
+func (d *Span) String() string { return time.Duration(*d).String() }
 
 // Choice is a flag with a fixed set of values.
 type Choice struct {
