@@ -185,9 +185,8 @@ type importRun struct {
 	pub    *client.Publisher
 	before uint64 // lines that earlier runs stored
 
-	number, skipped uint64 // well-formed and malformed lines so far
-	bytes           int64
-	stored          atomic.Int64 // acknowledged by this run
+	number, skipped uint64       // well-formed and malformed lines so far
+	stored, bytes   atomic.Int64 // messages acknowledged to this run, and their payloads
 }
 
 func (r *importRun) run() error {
@@ -214,13 +213,6 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 		return err
 	}
 	defer in.Close()
-	acked := func(_ client.Ack, err error) {
-		if err != nil {
-			stop(err)
-			return
-		}
-		bar.Set(int64(r.before) + r.stored.Add(1))
-	}
 	var payload []byte
 	for {
 		line, err := in.Next()
@@ -238,8 +230,16 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 			continue
 		}
 		payload = line.Payload(payload[:0], int64(r.cap))
-		r.bytes += int64(len(payload))
-		if err := r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, acked); err != nil {
+		size := int64(len(payload))
+		err = r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, func(_ client.Ack, err error) {
+			if err != nil {
+				stop(err)
+				return
+			}
+			r.bytes.Add(size)
+			bar.Set(int64(r.before) + r.stored.Add(1))
+		})
+		if err != nil {
 			return fmt.Errorf("line %d: %w", line.Number, err)
 		}
 	}
@@ -249,7 +249,7 @@ func (r *importRun) summary(took time.Duration) {
 	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
 	fmt.Fprintf(w, "%s messages stored", show.Count(stored))
 	if stored > 0 {
-		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", show.Bytes(uint64(r.bytes)), took.Seconds(), show.Count(uint64(float64(stored)/took.Seconds())))
+		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", show.Bytes(uint64(r.bytes.Load())), took.Seconds(), show.Count(uint64(float64(stored)/took.Seconds())))
 	}
 	if r.before > 0 {
 		fmt.Fprintf(w, "; %s were stored before", show.Count(r.before))

@@ -2,9 +2,11 @@ package show
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"chorale/client"
@@ -57,12 +59,7 @@ func printable(b []byte) bool {
 	if len(b) > 0 && b[0] == '"' || !utf8.Valid(b) {
 		return false
 	}
-	for _, c := range b {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsFunc(b, func(r rune) bool { return unicode.IsControl(r) && r != '\t' })
 }
 
 // printRaw writes the payload as it is and a newline.
@@ -74,7 +71,7 @@ func printRaw(w *bufio.Writer, d client.Delivery) error {
 }
 
 // jsonMessage is a message on stdout. A payload that is not UTF-8 stands in
-// payload_base64 instead, and so does a header's value.
+// payload_base64 instead, and so do a header's key and value.
 type jsonMessage struct {
 	Seq           uint64       `json:"seq"`
 	Prev          uint64       `json:"prev"`
@@ -86,7 +83,8 @@ type jsonMessage struct {
 }
 
 type jsonHeader struct {
-	Key         string  `json:"key"`
+	Key         *string `json:"key,omitempty"`
+	KeyBase64   []byte  `json:"key_base64,omitempty"`
 	Value       *string `json:"value,omitempty"`
 	ValueBase64 []byte  `json:"value_base64,omitempty"`
 }
@@ -95,7 +93,8 @@ func printJSON(w *bufio.Writer, d client.Delivery) error {
 	m := jsonMessage{Seq: d.Seq, Prev: d.Prev, Time: d.Time.UTC().Format(time.RFC3339Nano), Topic: d.Topic}
 	m.Payload, m.PayloadBase64 = jsonBytes(d.Payload)
 	for _, h := range d.Headers {
-		j := jsonHeader{Key: h.Key}
+		var j jsonHeader
+		j.Key, j.KeyBase64 = jsonBytes([]byte(h.Key))
 		j.Value, j.ValueBase64 = jsonBytes(h.Value)
 		m.Headers = append(m.Headers, j)
 	}

@@ -27,6 +27,8 @@ func TestOutput(t *testing.T) {
 		{Text, message("two\nlines"), head + `"two\nlines"`},
 		{Text, message("\xff\x00"), head + `"\xff\x00"`},
 		{Text, message("\x1b[31mred"), head + `"\x1b[31mred"`},
+		{Text, message("\u009b31mred"), head + `"\u009b31mred"`},
+		{Text, message("a\tü"), head + "a\tü"},
 		{Text, message(`"quoted`), head + `"\"quoted"`},
 		{Raw, message("two\nlines\x00"), "two\nlines\x00"},
 		{JSON, message("a<b\n"), jsonHead + `"payload":"a<b\n"}`},
@@ -34,6 +36,7 @@ func TestOutput(t *testing.T) {
 		{JSON, message("\xff"), jsonHead + `"payload_base64":"/w=="}`},
 		{JSON, message("x", client.Header{Key: "k", Value: []byte("v")}, client.Header{Key: "b", Value: []byte{0xff}}),
 			jsonHead + `"headers":[{"key":"k","value":"v"},{"key":"b","value_base64":"/w=="}],"payload":"x"}`},
+		{JSON, message("x", client.Header{Key: "\xff"}), jsonHead + `"headers":[{"key_base64":"/w==","value":""}],"payload":"x"}`},
 	} {
 		var out strings.Builder
 		w := bufio.NewWriter(&out)
