@@ -67,6 +67,11 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
+// maxAppendEntries bounds the entries of one request of replication. The committer
+// has no more than a few in flight, so it matters to followers that catch up alone;
+// and it bounds how far the log must reach behind a snapshot, see trailingMin.
+const maxAppendEntries = 64
+
 // RaftConfig is the Raft configuration of a real node. The reasons for each value
 // are in docs/decisions/timings.md.
 func RaftConfig() *raft.Config {
@@ -75,7 +80,7 @@ func RaftConfig() *raft.Config {
 	c.ElectionTimeout = 300 * time.Millisecond
 	c.LeaderLeaseTimeout = 200 * time.Millisecond
 	c.CommitTimeout = 5 * time.Millisecond
-	c.MaxAppendEntries = 256
+	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = true
 	c.NoLegacyTelemetry = true
 	// Snapshots follow bytes, see snapshots.go; the count of entries is the

@@ -13,8 +13,14 @@ const (
 	snapshotCheck = 5 * time.Second
 	// trailingBytes of entries stay in the log behind a snapshot, so that a
 	// follower that was away for a moment is sent entries and not a snapshot.
-	trailingBytes            = 128 << 20
-	trailingMin, trailingMax = 64, 16384
+	trailingBytes = 128 << 20
+	// A follower may have stored what a leader has in flight, written its own
+	// snapshot of it and cut its log before the leader hears of it. Then the leader
+	// asks for the place that it knows. If the log began behind that, it would send a
+	// snapshot older than the follower's, which the follower must refuse.
+	//
+	//	trailingMin > maxAppendEntries * (requests in flight + 1)
+	trailingMin, trailingMax = 4 * maxAppendEntries, 16384
 )
 
 // snapshot asks Raft for a snapshot whenever enough bytes were applied. Raft's own

@@ -172,6 +172,35 @@ func TestFollowerThatDivergedToTheSnapshotsEndStartsAgain(t *testing.T) {
 	})
 }
 
+// A leader that has not heard how far a follower has come may send it a snapshot
+// that ends before the follower's own. The follower stays where it is, and goes on
+// when the leader has understood. (Found by the simulation.)
+func TestOlderSnapshotIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := wrap(t, nopCloser{raft.NewInmemStore()})
+		f := newFollower(t, s, s, s.Snapshots(raft.NewInmemSnapshotStore()))
+		defer f.stop()
+		f.append(1, 0, 1, 20, 20)
+		synctest.Wait()
+		if err := f.raft.Snapshot().Error(); err != nil {
+			t.Fatal(err)
+		}
+		if f.append(1, 1, 11, 12, 20) {
+			t.Errorf("entries behind 10 were taken; the log holds%s", f.entries())
+		}
+		if f.install(1, 10) {
+			t.Error("the state machine was put back to 10")
+		}
+		if !f.append(1, 1, 21, 22, 22) {
+			t.Errorf("entries behind 20 are refused; the log holds%s", f.entries())
+		}
+		synctest.Wait()
+		if n := len(f.fsm.applied); n != 22 {
+			t.Errorf("%d entries are applied, want 22", n)
+		}
+	})
+}
+
 // What Raft does without the guard, so that we notice when it mends itself.
 func TestRaftAloneRefusesAfterSnapshot(t *testing.T) {
 	for _, monotonic := range []bool{false, true} {

@@ -29,6 +29,8 @@ var (
 	ErrInUse = errors.New("the raft log is in use by another process")
 	// ErrStartAgain is the cause of a failure that the next start mends.
 	ErrStartAgain = errors.New("the node has to be started again")
+	// ErrOldSnapshot is returned where a snapshot would replace a newer one.
+	ErrOldSnapshot = errors.New("the snapshot is older than this node's")
 	// ErrDiscontinuous is returned by Reconcile when entries are missing.
 	ErrDiscontinuous = errors.New("the raft log has a hole")
 )

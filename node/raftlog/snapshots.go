@@ -73,8 +73,14 @@ type snapshots struct {
 	log *Store
 }
 
-// Create implements raft.SnapshotStore.
+// Create implements raft.SnapshotStore. One that is older than the newest is refused:
+// Raft would put the state machine back behind what it has applied, clear the log
+// that leads there, and panic at the entries that are missing then. A leader sends
+// one to a follower whose log begins behind what the leader believes it to have.
 func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	if m := s.log.newest.Load(); m != nil && index < m.index {
+		return nil, fmt.Errorf("%w: it ends at index %d, the newest of this node at %d", ErrOldSnapshot, index, m.index)
+	}
 	sink, err := s.SnapshotStore.Create(version, index, term, c, at, t)
 	if err != nil {
 		return nil, err
