@@ -43,7 +43,7 @@ const (
 )
 
 // weighed is how many partitions are asked for their sizes, about.
-const weighed = 256
+const weighed = 4096
 
 // unknown is a density that was neither measured nor guessed.
 const unknown = -1

@@ -55,7 +55,7 @@ type radixed struct {
 
 func (r *radixed) Merge(into []uint32, sources [][]uint64, span uint32) []uint32 {
 	r.start(sources)
-	units := unitsFor(span, total(sources), 8192)
+	units := unitsFor(span, total(sources), max(8192, 8*len(sources)))
 	for lo := uint64(0); lo < uint64(span); lo += uint64(units) {
 		first := len(into)
 		into = r.collect(into, sources, uint32(lo), units)
