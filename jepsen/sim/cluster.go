@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func newCluster(o Options) *cluster {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	c := &cluster{
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
-		log: &logbook{on: o.Verbose}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
+		log: &logbook{out: o.Log}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
 	}
 	for i := range nodes {
 		c.machines = append(c.machines, &machine{
@@ -328,30 +329,24 @@ func (c *cluster) leader(rng *rand.Rand) int {
 	return rng.IntN(nodes)
 }
 
-// logbook collects log lines under their virtual time.
+// logbook writes log lines under their virtual time, as they come: a history may end
+// in a panic.
 type logbook struct {
-	on bool
-	mu sync.Mutex
-	b  strings.Builder
+	mu  sync.Mutex
+	out io.Writer // nil for none
 }
 
 func (l *logbook) line(at time.Duration, who, text string) {
-	if !l.on {
+	if l.out == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	fmt.Fprintf(&l.b, "%12v %s %s\n", at, who, strings.TrimSpace(text))
-}
-
-func (l *logbook) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	fmt.Fprintf(l.out, "%12v %s %s\n", at, who, strings.TrimSpace(text))
 }
 
 func (l *logbook) level() hclog.Level {
-	if l.on {
+	if l.out != nil {
 		return hclog.Debug
 	}
 	return hclog.Off

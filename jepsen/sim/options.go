@@ -5,6 +5,7 @@
 package sim
 
 import (
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -17,13 +18,14 @@ const nodes = 3
 // Options of a history. What a seed draws is in plan.
 type Options struct {
 	Seed uint64
-	// Verbose keeps the log lines of the nodes in the report.
-	Verbose bool
+	// Log takes the log lines of the nodes and of the nemesis; nil for none.
+	Log io.Writer
 }
 
 // plan is what a seed decides before anything runs.
 type plan struct {
 	tipBytes, segmentBytes    int64
+	append                    int    // entries of one request of replication
 	trailing, threshold       uint64 // of Raft's log, in entries
 	storm                     time.Duration
 	probes                    int
@@ -42,6 +44,7 @@ func newPlan(rng *rand.Rand) plan {
 	return plan{
 		tipBytes:        pick(rng, int64(8<<10), 24<<10, 96<<10, 256<<10),
 		segmentBytes:    pick(rng, int64(2<<10), 6<<10, 24<<10),
+		append:          pick(rng, 1, 4, 16),
 		trailing:        pick(rng, uint64(2), 8, 64),
 		threshold:       pick(rng, uint64(8), 24, 96),
 		storm:           time.Duration(4+rng.IntN(14)) * time.Second,
@@ -67,6 +70,7 @@ func (p plan) settings(name string) engine.Settings {
 	c.CommitTimeout = 20 * time.Millisecond
 	c.SnapshotInterval = 500 * time.Millisecond
 	c.SnapshotThreshold = p.threshold
+	c.MaxAppendEntries = p.append
 	c.TrailingLogs = p.trailing
 	return engine.Settings{
 		ID: serverID(name), TipBytes: p.tipBytes, SegmentBytes: p.segmentBytes, QueueBytes: 1 << 20, Raft: c,

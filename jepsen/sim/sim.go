@@ -32,8 +32,6 @@ type Report struct {
 	Seen string
 	// Virtual is how much time passed inside.
 	Virtual time.Duration
-	// Log has the nodes' lines, if Options.Verbose.
-	Log string
 }
 
 // Run runs one history. It must be called inside a bubble of testing/synctest.
@@ -66,7 +64,7 @@ func Run(o Options) Report {
 	// What is on the wire arrives or expires; whatever then still runs is a leak, and
 	// the bubble says so.
 	time.Sleep(2 * lingering)
-	r := Report{History: c.rec.History(), Stream: longest(streams), Virtual: time.Since(c.begin), Log: c.log.text()}
+	r := Report{History: c.rec.History(), Stream: longest(streams), Virtual: time.Since(c.begin)}
 	c.look(r.History)
 	r.Findings, r.Seen = c.findings, c.sawList()
 	for i, s := range streams[1:] {

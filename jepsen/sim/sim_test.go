@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -119,7 +120,11 @@ func TestHistory(t *testing.T) {
 		seeds = []uint64{*one}
 	}
 	for _, s := range seeds {
-		judge(t, Options{Seed: s, Verbose: *verbose})
+		o := Options{Seed: s}
+		if *verbose {
+			o.Log = os.Stderr
+		}
+		judge(t, o)
 	}
 }
 
@@ -127,9 +132,6 @@ func judge(t *testing.T, o Options) {
 	t.Helper()
 	var r Report
 	synctest.Test(t, func(t *testing.T) { r = Run(o) })
-	if o.Verbose {
-		t.Log(r.Log)
-	}
 	if *digested {
 		digest := fnv.New64a()
 		if err := r.History.Write(digest); err != nil {
