@@ -41,13 +41,25 @@ func (v *view) uses(f *file) bool {
 	return i >= 0 && v.files[i] == f
 }
 
-// astray notes a file that the manifest does not name, for an edit to name or for
-// Tidy. Under l.mu.
-func (l *Log) astray(f *file) {
-	if l.view.Load().manifest.Index(f.Meta) < 0 {
-		l.stray[f.Meta.Name()] = true
-		l.change(func(*view) {}) // there is something for Tidy
+// astray finds the place of a file that was built here and that no stretch waits for
+// any more: if the manifest names it, it is in place or now comes to it; if not, an
+// edit may yet name it, or Tidy removes it. Returns what settle does. Under l.mu.
+func (l *Log) astray(f *file) (deviating []*file) {
+	old := l.view.Load()
+	i := old.manifest.Index(f.Meta)
+	if i >= 0 && old.files[i] != nil {
+		old.files[i].Own() // both are the same file
+		return nil
 	}
+	l.change(func(v *view) {
+		if i < 0 {
+			l.stray[f.Meta.Name()] = true
+			return
+		}
+		v.files[i] = f
+		deviating = l.settle(v)
+	})
+	return deviating
 }
 
 // retire gives files up that the manifest does not name. Under l.mu.
@@ -99,9 +111,13 @@ func (l *Log) find(metas []FileMeta) map[Hash]*file {
 func (l *Log) replace(v *view, next Manifest, here map[Hash]*file) {
 	old := view{manifest: v.manifest, files: v.files}
 	for _, f := range v.files { // builds and imports may have ended since here was found
-		if f != nil {
-			here[f.Meta.Hash] = f
+		if f == nil {
+			continue
 		}
+		if found := here[f.Meta.Hash]; found != nil && found != f {
+			f.Own() // both are the same file
+		}
+		here[f.Meta.Hash] = f
 	}
 	v.manifest, v.files = next, make([]*file, len(next.Files))
 	for i, m := range next.Files {
@@ -181,6 +197,7 @@ func (l *Log) settleStretch(v *view, s *stretch) (done, deviates bool) {
 	case s.built == nil:
 		return v.files[i] != nil, false
 	case s.built.Meta == v.manifest.Files[i]:
+		s.built.Own() // an edit may have found it at the same time
 		v.files[i] = s.built
 		return true, false
 	}

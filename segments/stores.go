@@ -173,12 +173,13 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 		err = l.o.FS.SyncDir(l.o.Dir)
 	}
 	if err != nil {
+		var deviating []*file
 		l.mu.Lock()
 		for _, f := range files {
-			l.astray(f)
+			deviating = append(deviating, l.astray(f)...)
 		}
 		l.mu.Unlock()
-		return nil, err
+		return nil, errors.Join(err, l.discard(deviating))
 	}
 	b.Abort() // the spool
 	manifest.Sort(metas)
