@@ -124,8 +124,17 @@ func (l *Log) Restore(m Manifest, next uint64) error {
 	var deviating []*file
 	l.mu.Lock()
 	l.change(func(v *view) {
+		built := v.built()
+		for _, f := range built {
+			here[f.Meta.Hash] = f
+		}
 		v.stretches = nil
 		l.replace(v, files, here)
+		for _, f := range built {
+			if files.Index(f.Meta) < 0 {
+				l.stray[f.Meta.Name()] = true // the same stretch may come again
+			}
+		}
 		deviating = l.settle(v)
 	})
 	l.mu.Unlock()

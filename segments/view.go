@@ -48,6 +48,16 @@ func (v *view) inMemory(m FileMeta) bool {
 	return len(v.stretches) > 0 && v.stretches[0].First() <= m.First
 }
 
+// built lists the files of stretches that have not left memory.
+func (v *view) built() (out []*file) {
+	for _, s := range v.stretches {
+		if s.built != nil {
+			out = append(out, s.built)
+		}
+	}
+	return out
+}
+
 // lacks reports whether the i-th file is to be fetched. One of a stretch in memory is
 // built from there, a store is not.
 func (v *view) lacks(i int) bool {
