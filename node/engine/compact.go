@@ -159,6 +159,8 @@ func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-c
 				"in", time.Since(begin).Round(time.Millisecond))
 			e.compaction.set(buildResult{plan: plan.Index, files: files})
 			return nil
+		case errors.Is(err, compactor.ErrImpossible) && isClosed(over):
+			return nil // others were faster
 		case errors.Is(err, compactor.ErrImpossible), errors.Is(err, syscall.ENOSPC):
 			e.log.Error("a plan cannot be built", "plan", plan.Index, "error", err)
 			e.compaction.set(buildResult{plan: plan.Index, failed: err})
@@ -174,6 +176,15 @@ func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-c
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -36,14 +36,7 @@ func newLatch() latch { return latch{new(sync.Once), make(chan struct{})} }
 func (l latch) set()                  { l.once.Do(func() { close(l.closed) }) }
 func (l latch) done() <-chan struct{} { return l.closed }
 
-func (l latch) isSet() bool {
-	select {
-	case <-l.closed:
-		return true
-	default:
-		return false
-	}
-}
+func (l latch) isSet() bool { return isClosed(l.closed) }
 
 // catchUp waits until the node has applied the log once, then lets the node be
 // ready. It ends with ctx.
