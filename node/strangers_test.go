@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestStrangers: two clusters whose gossip meets stay two, and say so.
+// TestStrangers: a node that is told to join another cluster than its folder's ends
+// and says so; the one that it asked notes it and goes on.
 func TestStrangers(t *testing.T) {
 	one := single(t, t.TempDir())
 	a, _ := boot(t, one)
@@ -18,17 +19,17 @@ func TestStrangers(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	two.Join = []string{a.Gossip}
-	b, _ = boot(t, two)
-	for _, log := range []*testLog{one.LogOutput.(*testLog), two.LogOutput.(*testLog)} {
-		deadline := time.Now().Add(patience)
-		for !log.says("a node of another cluster") {
-			if time.Now().After(deadline) {
-				t.Fatal("nobody noticed")
-			}
-			<-time.After(10 * time.Millisecond)
+	joins := two
+	joins.Join = []string{a.Gossip}
+	wants(t, refused(t, joins), "join", a.Gossip, "want nodes of cluster", two.Dir, "node "+one.ID)
+	deadline := time.Now().Add(patience)
+	for !one.LogOutput.(*testLog).says("a node of another cluster") {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody noticed")
 		}
+		<-time.After(10 * time.Millisecond)
 	}
+	b, _ = boot(t, two)
 	for want, address := range map[string]string{"of one": a.API, "of two": b.API} {
 		if got := recoverAll(t, dial(t, address)); len(got) != 1 || got[0] != want {
 			t.Errorf("%q, want %q", got, want)
