@@ -145,8 +145,9 @@ func (r *Reader) gather(head, end uint64) bool {
 func (c *cursor) ask() {
 	if c.block == nil {
 		if c.partition != nil {
-			prefetch.Line(unsafe.Pointer(c.partition.oldest.Load()))
-			prefetch.Line(unsafe.Pointer(c.partition.newest.Load()))
+			if b := c.partition.oldest.Load(); b != nil {
+				prefetch.Bytes(uintptr(unsafe.Pointer(unsafe.SliceData(b.entries))), 8*maxAskEntries)
+			}
 		}
 		return
 	}

@@ -86,55 +86,80 @@ func (p *plan) resize(units float64) {
 	}
 }
 
+// ahead is what lies between a reader and the head.
+type ahead struct {
+	messages, stride float64 // bytes a message
+	partitions       float64 // wanted
+}
+
 // indexed decides how the messages up to the head are found.
 func (r *Reader) indexed(head, end uint64) bool {
 	p := &r.plan
-	messages, units := float64(head-r.scanned), float64(end-r.at)
-	stride := units * unitBytes / messages
-	partitions := float64(len(r.sel.Partitions()))
-	p.aim = max(windowWanted, windowVisit*partitions)
-	if p.density == unknown {
-		if r.method == Planned && messages*costPass < partitions*costVisit {
-			return false
-		}
-		r.weigh(head)
-		if p.density > 0 {
-			p.resize(p.aim / p.density * units / messages)
-		}
+	a := ahead{messages: float64(head - r.scanned), partitions: float64(len(r.sel.Partitions()))}
+	a.stride = float64(end-r.at) * unitBytes / a.messages
+	p.aim = max(windowWanted, windowVisit*a.partitions)
+	if p.density != unknown {
+		return r.method == Indexed || r.method == Planned && r.cheaper(a)
 	}
-	if r.method != Planned {
-		return r.method == Indexed
+	if r.method == Planned && a.messages*costPass < a.partitions*costVisit {
+		return false
 	}
-	visits := costVisit * (1 + messages*p.density/p.aim)
+	r.weigh(head)
+	index := r.cheaper(a)
+	if !index {
+		// Perhaps not all of those partitions is wanted. How much is not known, but
+		// looking at entries is cheap: the first window tells.
+		p.density *= r.covered()
+		index = r.cheaper(a)
+	}
+	if p.density > 0 {
+		p.resize(p.aim / p.density * a.stride / unitBytes)
+	}
+	return r.method == Indexed || r.method == Planned && index
+}
+
+// cheaper reports whether the indexes cost less than a pass.
+func (r *Reader) cheaper(a ahead) bool {
+	p := &r.plan
+	visits := costVisit * (1 + a.messages*p.density/p.aim)
 	if r.gathered != r.at {
 		visits += costFind
 	}
-	size := r.tip.index.pool.sizes.of(int(p.looked * messages / partitions))
+	size := r.tip.index.pool.sizes.of(int(p.looked * a.messages / a.partitions))
 	entry := costEntry + costBlock/float64(size)
-	index := partitions*visits + messages*(p.looked*entry+p.density*(costFetch+costFetchByte*stride))
-	breaks := p.density * (1 - p.density) * max(costBreak-costBreakByte*stride, 0)
-	return index < messages*(costPass+costPassByte*stride+p.density*costCopyByte*stride+breaks)
+	index := a.partitions*visits + a.messages*(p.looked*entry+p.density*(costFetch+costFetchByte*a.stride))
+	breaks := p.density * (1 - p.density) * max(costBreak-costBreakByte*a.stride, 0)
+	return index < a.messages*(costPass+costPassByte*a.stride+p.density*costCopyByte*a.stride+breaks)
 }
 
-// weigh guesses the density from the sizes of the wanted partitions' indexes. Where
-// only part of a partition is wanted it guesses nothing, for looking at entries is
-// cheap: the first window tells. Of very many partitions it asks some, for the same
-// reason.
+// weigh guesses the density from the sizes of the wanted partitions' indexes, as if
+// all of them was wanted. Of very many partitions it asks some.
 func (r *Reader) weigh(head uint64) {
 	ids, x := r.sel.Partitions(), &r.tip.index
 	ring := float64(head + 1 - min(r.tip.floorSeq.Load(), head))
-	held, step := 0, 1+len(ids)/weighed
+	step := 1 + len(ids)/weighed
 	for i := 0; i < len(ids); i += step {
-		if ahead := i + cursorsAhead*step; ahead < len(ids) {
-			if p := x.partition(ids[ahead]); p != nil {
-				prefetch.Line(unsafe.Pointer(p.newest.Load()))
-				prefetch.Line(unsafe.Pointer(p.oldest.Load()))
-			}
+		prefetch.Line(unsafe.Pointer(x.partition(ids[i])))
+	}
+	for i := 0; i < len(ids); i += step {
+		if p := x.partition(ids[i]); p != nil {
+			prefetch.Line(unsafe.Pointer(p.newest.Load()))
+			prefetch.Line(unsafe.Pointer(p.oldest.Load()))
 		}
+	}
+	held := 0
+	for i := 0; i < len(ids); i += step {
 		if p := x.partition(ids[i]); p != nil {
 			held += p.held()
 		}
 	}
+	r.plan.looked = min(float64(held*step)/ring, 1)
+	r.plan.density = r.plan.looked
+}
+
+// covered is about the part of the wanted partitions of which everything is wanted.
+func (r *Reader) covered() float64 {
+	ids := r.sel.Partitions()
 	covered, asked := 0, 0
 	for i := 0; i < len(ids); i += 1 + len(ids)/16 {
 		asked++
@@ -142,6 +167,5 @@ func (r *Reader) weigh(head uint64) {
 			covered++
 		}
 	}
-	r.plan.looked = min(float64(held*step)/ring, 1)
-	r.plan.density = r.plan.looked * float64(covered) / float64(max(asked, 1))
+	return float64(covered) / float64(max(asked, 1))
 }
