@@ -60,17 +60,22 @@ type plan struct {
 	window, aim float64
 }
 
+// settled is how many messages say all about the density; less say their share.
+const settled = 4096
+
 // saw notes how many of some messages were wanted.
 func (p *plan) saw(messages, wanted int) {
-	if messages >= 64 || p.density == unknown {
-		p.density = float64(wanted) / float64(max(messages, 1))
+	density := float64(wanted) / float64(max(messages, 1))
+	if p.density != unknown {
+		density = p.density + (density-p.density)*min(float64(messages)/settled, 1)
 	}
+	p.density = density
 }
 
 // searched notes what the index gave for a window of units.
 func (p *plan) searched(units uint64, messages, entries, wanted int) {
 	p.saw(messages, wanted)
-	if messages >= 64 {
+	if messages >= settled {
 		p.looked = float64(entries) / float64(messages)
 	}
 	growth := p.aim / float64(max(wanted, 1))
