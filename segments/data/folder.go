@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"chorale/disk"
 	"chorale/segments/format"
@@ -14,21 +15,34 @@ import (
 // and another one with the same contents, and so with the same name, may come in the
 // meantime: the name is then the newer one's, and does not go with the older one.
 type Folder struct {
-	fs     disk.FS
-	mu     IOLock
-	owners map[string]*File // by path
+	fs       disk.FS
+	removing IOLock // held while a name goes; before mu
+	mu       sync.Mutex
+	owners   map[string]*File // by path
 }
 
 // NewFolder has no files yet.
 func NewFolder(fsys disk.FS) *Folder {
-	return &Folder{fs: fsys, mu: NewIOLock(), owners: make(map[string]*File)}
+	return &Folder{fs: fsys, removing: NewIOLock(), owners: make(map[string]*File)}
 }
 
 // Claim takes a name away from who has it. To be called before a new file gets it.
 func (d *Folder) Claim(path string) {
+	d.removing.Lock()
+	defer d.removing.Unlock()
+	d.disown(path, nil)
+}
+
+// disown takes a name from its owner, or from this owner alone; false if it is
+// another's.
+func (d *Folder) disown(path string, owner *File) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if owner != nil && d.owners[path] != owner {
+		return false
+	}
 	delete(d.owners, path)
+	return true
 }
 
 // New takes in a file that was just written.
@@ -44,18 +58,18 @@ func (d *Folder) own(f *File) {
 	d.owners[f.Path] = f
 }
 
-// Own gives the file its name back, after another of the same contents had it.
+// Own gives the file its name back, after another of the same contents had it. It
+// waits for no I/O.
 func (f *File) Own() { f.folder.own(f) }
 
 // remove deletes a file, unless its name is another's. If a crash brings it back it is
 // a stray; if it is gone already, by whatever hand, all the better.
 func (d *Folder) remove(f *File) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.owners[f.Path] != f {
+	d.removing.Lock()
+	defer d.removing.Unlock()
+	if !d.disown(f.Path, f) {
 		return nil
 	}
-	delete(d.owners, f.Path)
 	if err := d.fs.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
