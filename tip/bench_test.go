@@ -131,3 +131,43 @@ func indexAlone(partitions int) float64 {
 	}
 	return float64(took) / float64(rounds*len(ids))
 }
+
+// BenchmarkOneTopic recovers one topic of 80,000 that share a partition, which has
+// 300,000 messages in the ring: by a linear pass, by all entries of the partition's
+// index, and by the sketches of its blocks.
+func BenchmarkOneTopic(b *testing.B) {
+	const topics, messages = 80_000, 300_000
+	for _, way := range []string{"linear", "entries", "sketches"} {
+		table, t := topic.NewTable(), tip.New(256<<20)
+		for i := range topics {
+			table.Intern(fmt.Appendf(nil, "a/b/t%d", i))
+		}
+		r := message.NewRecord(message.Draft{Payload: make([]byte, 128)}, 0, 1, 0, 1)
+		rnd := rand.New(rand.NewPCG(1, 2))
+		for seq := uint64(1); seq <= messages; seq++ {
+			r.Stamp(rnd.Uint32N(topics), seq, 0, 1)
+			t.Append(0, r)
+		}
+		t.Publish()
+		f, err := topic.ParseFilters("a/b/t777")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if way == "entries" {
+			t.NoSketches()
+		}
+		b.Run(way, func(b *testing.B) {
+			buf := make([]byte, 0, 64<<10)
+			for b.Loop() {
+				reader := t.NewReader(topic.NewSelection(table, f), 0)
+				reader.Force(tip.Indexed)
+				if way == "linear" {
+					reader.Force(tip.Linear)
+				}
+				if _, p, err := reader.Read(buf, cap(buf)); err != nil || p.Scanned != messages {
+					b.Fatal(p, err)
+				}
+			}
+		})
+	}
+}
