@@ -220,6 +220,7 @@ func (p *process) run(log *raftlog.Store) error {
 		_ = log.Run(guarded) // log.Err tells as well
 		p.kill()
 	}()
+	time.Sleep(time.Microsecond) // until the guard is there
 	err := p.engine.Run(p.life)
 	if cause := log.Err(); cause != nil {
 		return cause
