@@ -59,7 +59,7 @@ func (l *Log) BuildOne() (bool, error) {
 			deviating = l.settle(v)
 		})
 	} else { // a Restore came in between, or an edit found the file faster
-		deviating = l.astray(f)
+		deviating = l.admit(f)
 	}
 	l.mu.Unlock()
 	if err := l.discard(deviating); err != nil {

@@ -41,10 +41,11 @@ func (v *view) uses(f *file) bool {
 	return i >= 0 && v.files[i] == f
 }
 
-// astray finds the place of a file that was built here and that no stretch waits for
-// any more: if the manifest names it, it is in place or now comes to it; if not, an
-// edit may yet name it, or Tidy removes it. Returns what settle does. Under l.mu.
-func (l *Log) astray(f *file) (deviating []*file) {
+// admit finds the place of a file that has come to the folder and that no stretch
+// waits for: if the manifest names it, it is in place or now comes to it; if not (any
+// more), an edit may yet name it, or Tidy removes it. Returns what settle does. Under
+// l.mu.
+func (l *Log) admit(f *file) (deviating []*file) {
 	old := l.view.Load()
 	i := old.manifest.Index(f.Meta)
 	if i >= 0 && old.files[i] != nil {

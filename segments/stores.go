@@ -176,7 +176,7 @@ func (b *StoreBuilder) Finish(progress func(bytes int64) error) ([]FileMeta, err
 		var deviating []*file
 		l.mu.Lock()
 		for _, f := range files {
-			deviating = append(deviating, l.astray(f)...)
+			deviating = append(deviating, l.admit(f)...)
 		}
 		l.mu.Unlock()
 		return nil, errors.Join(err, l.discard(deviating))

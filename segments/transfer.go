@@ -48,14 +48,8 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	if err := l.o.FS.Remove(l.path(name) + damagedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var deviating []*file
 	l.mu.Lock()
-	l.change(func(v *view) {
-		if i := v.manifest.Index(meta); i >= 0 && v.files[i] == nil {
-			v.files[i] = f
-			deviating = l.settle(v)
-		}
-	})
+	deviating := l.admit(f)
 	l.mu.Unlock()
 	l.awake()
 	if err := l.discard(deviating); err != nil {
