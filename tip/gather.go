@@ -179,7 +179,7 @@ func (r *Reader) collect(c *cursor) {
 			i = int(b.filled)
 			s.entries += sketchEntries
 		} else if i < n {
-			i += r.take(b.entries[i:n], uint32(b.base-s.lo), uint32(s.hi-s.lo), c.covered)
+			i += r.take(b.entries[i:n], b.base, c.covered)
 		}
 		if next == nil || i < int(b.filled) {
 			break
@@ -205,18 +205,18 @@ func (c *cursor) leave(b *block, i int) {
 	}
 }
 
-// take lists what is wanted of entries, as long as they are below end when shifted
-// by delta, and returns how many of them that are.
-func (r *Reader) take(entries []uint64, delta, end uint32, covered bool) int {
+// take lists what is wanted of entries, as long as they lie in the window, and
+// returns how many of them do.
+func (r *Reader) take(entries []uint64, base uint64, covered bool) int {
 	s := &r.stretch
-	units, n := s.units, 0
+	units, n, lo, hi := s.units, 0, s.lo, s.hi
 	for ; n < len(entries); n++ {
-		at := uint32(entries[n]) + delta
-		if at >= end {
+		at := base + uint64(uint32(entries[n]))
+		if at >= hi {
 			break
 		}
 		if covered || r.wants(uint32(entries[n]>>32)) {
-			units = append(units, at)
+			units = append(units, uint32(at-lo))
 		}
 	}
 	s.units = units

@@ -18,11 +18,10 @@ import (
 // goes on in the history, and may come back to the tip later.
 var ErrEvicted = errors.New("the position has left the tip")
 
-// MinBytes and MaxBytes bound the ring. Beyond MaxBytes the distances of an index,
-// which are 32 bits of 8 bytes, would not tell two laps apart.
+// MinBytes and MaxBytes bound the ring.
 const (
 	MinBytes = 4 << 10
-	MaxBytes = 16 << 30
+	MaxBytes = 1 << 40
 )
 
 // Tip is the ring with its partition indexes. One goroutine writes (Append,
