@@ -171,3 +171,35 @@ func BenchmarkOneTopic(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLive is a reader at the live end: 10 new messages, then a Read.
+func BenchmarkLive(b *testing.B) {
+	const partitions = 10_000
+	for _, filter := range []string{"a/7/**", "a/**", "**"} {
+		b.Run(filter, func(b *testing.B) {
+			table, t := topic.NewTable(), tip.New(16<<20)
+			for i := range partitions {
+				table.Intern(fmt.Appendf(nil, "a/%d/x", i))
+			}
+			f, err := topic.ParseFilters(filter)
+			if err != nil {
+				b.Fatal(err)
+			}
+			reader := t.NewReader(topic.NewSelection(table, f), 0)
+			r := message.NewRecord(message.Draft{Payload: make([]byte, 128)}, 0, 1, 0, 1)
+			buf, seq := make([]byte, 0, 64<<10), uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				for range 10 {
+					seq++
+					r.Stamp(uint32(seq*7919%partitions), seq, 0, 1)
+					t.Append(uint32(seq*7919%partitions), r)
+				}
+				t.Publish()
+				if _, p, err := reader.Read(buf, cap(buf)); err != nil || p.Scanned != seq {
+					b.Fatal(p, err)
+				}
+			}
+		})
+	}
+}
