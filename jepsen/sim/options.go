@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"chorale/compactor"
 	"chorale/node/engine"
 )
 
@@ -36,6 +37,9 @@ type plan struct {
 	maxUnits, maxUnitMessages int
 	conditional               int // units of 100
 	payload                   int // usual bytes of a message, at most
+	compact                   bool
+	compaction                compactor.Settings
+	compactRate               int64
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
@@ -59,6 +63,11 @@ func newPlan(rng *rand.Rand) plan {
 		maxUnitMessages: pick(rng, 1, 2, 4),
 		conditional:     pick(rng, 0, 10, 40),
 		payload:         pick(rng, 8, 40, 200),
+		compact:         rng.IntN(8) > 0,
+		compaction: compactor.Settings{
+			FanOut: pick(rng, 2, 3), StoreBytes: pick(rng, int64(1<<10), 8<<10), MaxStores: pick(rng, 1, 3, 8), MaxFiles: pick(rng, 10, 1000),
+		},
+		compactRate: pick(rng, int64(64<<10), 512<<10, 64<<20),
 	}
 }
 
@@ -74,5 +83,6 @@ func (p plan) settings(name string) engine.Settings {
 	c.TrailingLogs = p.trailing
 	return engine.Settings{
 		ID: serverID(name), TipBytes: p.tipBytes, SegmentBytes: p.segmentBytes, QueueBytes: 1 << 20, Raft: c,
+		Compact: p.compact, Compaction: p.compaction, CompactRate: p.compactRate,
 	}
 }

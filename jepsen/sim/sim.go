@@ -57,7 +57,11 @@ func Run(o Options) Report {
 	var applied uint64
 	for _, m := range c.machines {
 		if p := m.process(); p != nil {
-			applied = max(applied, p.engine.Status().Applied)
+			s := p.engine.Status()
+			applied = max(applied, s.Applied)
+			if s.Stores > 0 {
+				c.saw("segments became stores")
+			}
 		}
 		m.stop()
 	}
