@@ -39,6 +39,9 @@ type Config struct {
 	TipBytes     int64 // memory of the tip's ring
 	SegmentBytes int64 // of messages in a segment; counts when the cluster is founded
 	PayloadLimit int   // bytes of one message
+	// Compact lets this node, when it leads, propose what is to be compacted. Every
+	// node builds what was proposed.
+	Compact bool
 
 	LogLevel string // trace, debug, info, warn, error
 	LogJSON  bool
@@ -58,6 +61,7 @@ func DefaultConfig() Config {
 		TipBytes:     256 << 20,
 		SegmentBytes: 16 << 20,
 		PayloadLimit: message.DefaultPayloadLimit,
+		Compact:      true,
 		LogLevel:     "info",
 		Version:      "unknown",
 	}

@@ -130,6 +130,7 @@ func (p *process) open() error {
 		ID:           raft.ServerID(p.config.ID),
 		TipBytes:     p.config.TipBytes,
 		SegmentBytes: p.config.SegmentBytes,
+		Compact:      p.config.Compact,
 		PayloadLimit: p.config.PayloadLimit,
 	}, engine.Seams{
 		Files:     p.folder.files,

@@ -57,6 +57,7 @@ func newServeCmd() *cobra.Command {
 	f.StringVar(&c.GossipKey, "gossip-key", "", "`key` that encrypts gossip: 16, 24 or 32 bytes in base64")
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
+	f.BoolVar(&c.Compact, "compact", c.Compact, "compact the history while this node leads")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
 	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
 	return cmd
