@@ -241,6 +241,38 @@ func TestBuildIsDeterministic(t *testing.T) {
 	})
 }
 
+// The topics share stores as the split says.
+func TestBuildSplits(t *testing.T) {
+	h := newHistory(t, 1)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		h.segment(rng, 200)
+	}
+	p := h.plan(0, 3, 5)
+	all, err := h.log.Volumes(p.Inputs)
+	h.check(err)
+	stores, storeOf := assign(all, 5)
+	h.install(segments.Edit{Remove: p.Inputs, Add: h.build(p)})
+	files := h.log.Manifest().Files
+	if stores != 5 || len(files) != stores {
+		t.Fatalf("%d stores of the split, %d files", stores, len(files))
+	}
+	topics := 0
+	for _, f := range files {
+		volumes, err := h.log.Volumes([]segments.Hash{f.Hash})
+		h.check(err)
+		topics += len(volumes)
+		for _, v := range volumes {
+			if storeOf(v.ID) != storeOf(volumes[0].ID) {
+				t.Errorf("%s lies with %s", v.Name, volumes[0].Name)
+			}
+		}
+	}
+	if topics != len(all) {
+		t.Errorf("%d topics in stores, %d before", topics, len(all))
+	}
+}
+
 // A plan whose inputs are not in the manifest is impossible, at once.
 func TestBuildImpossible(t *testing.T) {
 	h := newHistory(t, 1)

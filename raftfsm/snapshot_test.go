@@ -270,6 +270,15 @@ func TestSnapshotVersions(t *testing.T) {
 	if first[8] != 1 || second[8] != 2 {
 		t.Errorf("versions %d and %d", first[8], second[8])
 	}
+	_, changed := f.fsm.Plan()
+	if err := f.restore(first); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody is told that the plan is gone")
+	}
 	for at := range len(second) - len(first) + 100 {
 		damaged := bytes.Clone(second)
 		damaged[at] ^= 0x41

@@ -194,10 +194,32 @@ func TestPlanAbandoned(t *testing.T) {
 			return p.Index == 0
 		})
 		pass(replanPause / 2)
-		if p, _ := leader.engine.machine.fsm.Plan(); p.Index != 0 {
-			t.Errorf("plan %d too early", p.Index)
+		if p, _ := leader.engine.machine.fsm.Plan(); p.Index != 0 || leader.levels()[1] > 0 {
+			t.Errorf("plan %d too early; ranges of each level: %v", p.Index, leader.levels())
 		}
 		pass(replanPause)
+		c.settled()
+		c.sameEverywhere()
+	})
+}
+
+// TestLeftOver: what a crash brings back, or leaves behind, goes.
+func TestLeftOver(t *testing.T) {
+	inBubble(t, 1, compacting, func(c *cluster) {
+		n := c.leader()
+		c.traffic(n, 3)
+		c.settled()
+		if err := n.stop(); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"seg", "store"} {
+			name := fmt.Sprintf("%s/%020d-%020d-%016x.%s", Dir, 3, 20, 0xdead, kind)
+			if err := n.files.PutFile(name, []byte("of no manifest")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.start()
+		c.leader()
 		c.settled()
 		c.sameEverywhere()
 	})

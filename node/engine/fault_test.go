@@ -111,8 +111,9 @@ func TestReadiness(t *testing.T) {
 		}
 		c.leader().mustPublish("a", "x")
 		follower.start()
-		if why := follower.engine.NotReady(); why != "starting" {
-			t.Errorf("just started: %q", why)
+		// What it says first depends on how far its loops are, never that it is ready.
+		if why := follower.engine.NotReady(); why == "" {
+			t.Error("ready before it has heard of anything")
 		}
 		c.until("it has caught up", func() bool { return follower.engine.NotReady() == "" })
 		if end := follower.engine.End(); end != 1 {
