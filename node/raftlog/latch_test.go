@@ -253,3 +253,31 @@ func TestRaftEndsWithoutPanic(t *testing.T) {
 		}
 	})
 }
+
+// failingSnapshots gives sinks that cannot be made durable.
+type failingSnapshots struct{ raft.SnapshotStore }
+
+type failingSink struct{ raft.SnapshotSink }
+
+func (s failingSnapshots) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, t raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(v, index, term, c, at, t)
+	return failingSink{sink}, err
+}
+
+func (s failingSink) Close() error { return errDisk }
+
+// A snapshot that could not be synced is as final as an entry: the folder's next sync
+// may promise nothing, and the log would be cut on its word. (Found by the simulation.)
+func TestFailedSnapshotIsFinal(t *testing.T) {
+	s := wrap(t, newFaulty())
+	sink, err := s.Snapshots(failingSnapshots{raft.NewInmemSnapshotStore()}).Create(1, 10, 1, raft.Configuration{}, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); !errors.Is(err, errDisk) || !errors.Is(err, ErrFailed) {
+		t.Errorf("the snapshot's failure says %v", err)
+	}
+	if err := s.StoreLog(&raft.Log{Index: 1, Term: 1}); !errors.Is(err, errDisk) {
+		t.Errorf("the log goes on: %v", err)
+	}
+}

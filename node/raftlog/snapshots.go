@@ -114,13 +114,17 @@ type sinkOf struct {
 	done bool
 }
 
-// Close implements raft.SnapshotSink.
+// Close implements raft.SnapshotSink. Raft would log a failure and go on, on a folder
+// whose failed sync may make later ones promise nothing: it is final, as one of the
+// log's is.
 func (s *sinkOf) Close() error {
-	err := s.SnapshotSink.Close()
-	if err != nil || s.done {
-		return err
+	if s.done {
+		return s.SnapshotSink.Close()
 	}
 	s.done = true
+	if err := s.SnapshotSink.Close(); err != nil {
+		return s.log.latch.fail("make a snapshot durable", err)
+	}
 	return s.log.adopt(s.mark)
 }
 
