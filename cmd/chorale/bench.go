@@ -17,7 +17,7 @@ in one run: take the ratios, since machines differ and are noisy.`
 
 func newBenchCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure on this machine", Long: benchLong}
-	cmd.AddCommand(newBenchClusterCmd(), newBenchRaftNodeCmd(), newBenchTipCmd(), newBenchMergeCmd(), newBenchRecoveriesCmd())
+	cmd.AddCommand(newBenchClusterCmd(), newBenchRaftNodeCmd(), newBenchTipCmd(), newBenchMergeCmd(), newBenchRecoveriesCmd(), newBenchStoresCmd())
 	return cmd
 }
 
