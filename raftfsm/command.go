@@ -6,14 +6,15 @@ import (
 	"fmt"
 
 	"chorale/message"
+	"chorale/raftfsm/frames"
 	"chorale/segments"
 )
 
 var (
 	// ErrCorrupt marks an entry or a snapshot whose bytes are not what a node wrote.
-	ErrCorrupt = errors.New("damaged replicated state")
+	ErrCorrupt = frames.ErrCorrupt
 	// ErrNewer marks an entry or a snapshot that a newer version wrote.
-	ErrNewer = errors.New("written by a newer version: upgrade this node")
+	ErrNewer = frames.ErrNewer
 )
 
 // Kind tells the commands apart. The values are part of the log for ever.
@@ -26,6 +27,8 @@ const (
 	KindEdit
 	KindPlan
 	KindAbandon
+	KindRetain
+	KindExpire
 )
 
 // String is the kind's name in messages.
@@ -41,6 +44,10 @@ func (k Kind) String() string {
 		return "plan"
 	case KindAbandon:
 		return "abandon"
+	case KindRetain:
+		return "retain"
+	case KindExpire:
+		return "expire"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -91,6 +98,8 @@ type Entry struct {
 	Abandon uint64        // of KindAbandon: index of the plan's entry
 	Time    int64         // of KindPublish: the leader's clock, ns since 1970 UTC
 	Batches [][]byte      // of KindPublish: encoded batches, not yet looked into
+	Retain  Retention     // of KindRetain
+	Expire  Expiry        // of KindExpire
 }
 
 // EncodeGenesis makes the Raft entry of a genesis.
@@ -140,7 +149,7 @@ func (e *Entry) decode(b []byte) error {
 	if e.Kind == 0 || b[1] == 0 {
 		return fmt.Errorf("%w: entry of kind %d, version %d", ErrCorrupt, b[0], b[1])
 	}
-	if e.Kind > KindAbandon {
+	if e.Kind > KindExpire {
 		return fmt.Errorf("%w: entry of unknown kind %d", ErrNewer, b[0])
 	}
 	if b[1] > entryVersion {
@@ -169,6 +178,8 @@ func (e *Entry) decode(b []byte) error {
 		}
 		e.Abandon = binary.LittleEndian.Uint64(body)
 		return nil
+	case KindRetain, KindExpire:
+		return e.decodeRetention(body)
 	default:
 		var err error
 		switch e.Edit, err = segments.DecodeEdit(body); {

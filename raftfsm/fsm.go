@@ -69,6 +69,7 @@ type state struct {
 	seq       uint64 // of the last message
 	time      int64  // of the stream: never falls
 	plan      ActivePlan
+	retention Retention
 	stats     paged[TopicStats]
 	producers *producers
 }
@@ -122,6 +123,10 @@ func (f *FSM) Apply(l *raft.Log) any {
 		r.Err = f.applyPlan(l.Index, e.Plan)
 	case KindAbandon:
 		r.Err = f.applyAbandon(e.Abandon)
+	case KindRetain:
+		r.Err = f.applyRetain(e.Retain)
+	case KindExpire:
+		r.Err = f.applyExpire(e.Expire)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index
@@ -150,6 +155,11 @@ func (f *FSM) applyEdit(e segments.Edit) error {
 	if err := f.state.plan.endsWith(e); err != nil {
 		return err
 	}
+	return f.changeFiles(e)
+}
+
+// changeFiles changes the manifest. With an input the active plan ends.
+func (f *FSM) changeFiles(e segments.Edit) error {
 	refused, mismatch := f.history.Install(e)
 	if mismatch != nil && f.mismatch != nil {
 		f.mismatch(mismatch)
@@ -178,6 +188,7 @@ type View struct {
 	LastSeq   uint64
 	LastTime  int64
 	Producers int
+	Retention Retention
 }
 
 // View may be called by any goroutine.
@@ -185,7 +196,7 @@ func (f *FSM) View() View {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.state
-	return View{Genesis: s.genesis, Index: s.index, LastSeq: s.seq, LastTime: s.time, Producers: len(s.producers.index)}
+	return View{Genesis: s.genesis, Index: s.index, LastSeq: s.seq, LastTime: s.time, Producers: len(s.producers.index), Retention: s.retention}
 }
 
 // EachTopic calls fn for the ids from..from+n-1 that exist, with their state at

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"chorale/message"
+	"chorale/raftfsm/frames"
 	"chorale/segments"
 	"chorale/topic"
 )
@@ -42,75 +43,84 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 }
 
 func (f *FSM) readSnapshot(r io.Reader) (*restored, error) {
-	fr := newFrameReader(r)
+	fr := frames.NewReader(r)
 	s := &restored{state: state{producers: newProducers()}, present: f.topics.Len()}
 	s.readState(fr)
 	s.readTopics(fr, f.topics)
 	s.readProducers(fr)
 	s.readManifest(fr)
 	s.readStretches(fr)
-	return s, fr.end()
+	return s, fr.End()
 }
 
-func (s *restored) readState(r *frameReader) {
-	r.begin(sectionState)
+func (s *restored) readState(r *frames.Reader) {
+	r.Begin(frames.State)
 	var b [genesisBytes]byte
-	r.full(b[:])
+	r.Full(b[:])
 	s.state.genesis = readGenesis(b[:])
-	s.state.index = r.uvarint()
-	s.state.seq = r.uvarint()
-	s.state.time = int64(r.upTo(math.MaxInt64))
+	s.state.index = r.Uvarint()
+	s.state.seq = r.Uvarint()
+	s.state.time = int64(r.UpTo(math.MaxInt64))
 	if g := s.state.genesis; g != (Genesis{}) {
 		if err := g.validate(); err != nil {
-			r.fail("%w", err)
+			r.Fail("%w", err)
 		}
 	} else if s.state.seq != 0 {
-		r.fail("%d messages without a genesis", s.state.seq)
+		r.Fail("%d messages without a genesis", s.state.seq)
 	}
-	if r.version >= 2 {
+	if r.Version >= 2 {
 		s.state.plan = s.readPlan(r)
+	}
+	if r.Version >= 3 {
+		s.state.retention = Retention{Age: int64(r.UpTo(math.MaxInt64)), Bytes: int64(r.UpTo(math.MaxInt64))}
+		if s.state.retention == (Retention{}) {
+			r.Fail("a retention without a limit")
+		}
 	}
 }
 
-func (s *restored) readPlan(r *frameReader) (p ActivePlan) {
-	if p.Index = r.upTo(s.state.index); p.Index == 0 {
-		r.fail("a plan without an entry")
+func (s *restored) readPlan(r *frames.Reader) (p ActivePlan) {
+	if p.Index = r.UpTo(s.state.index); p.Index == 0 {
+		if r.Version == 2 {
+			r.Fail("a plan without an entry")
+		}
+		return p
 	}
-	p.Stores = uint32(r.upTo(maxPlanStores))
-	for count := r.upTo(maxPlanInputs); count > 0 && r.err == nil; count-- {
+	p.Stores = uint32(r.UpTo(maxPlanStores))
+	for count := r.UpTo(maxPlanInputs); count > 0 && r.Err == nil; count-- {
 		var h segments.Hash
-		r.full(h[:])
+		r.Full(h[:])
 		p.Inputs = append(p.Inputs, h)
 	}
-	if err := p.check(); err != nil && r.err == nil {
-		r.fail("%w", err)
+	if err := p.check(); err != nil && r.Err == nil {
+		r.Fail("%w", err)
 	}
 	return p
 }
 
-func (s *restored) readTopics(r *frameReader, known *topic.Table) {
-	r.begin(sectionTopics)
-	count := uint32(r.upTo(math.MaxUint32 - 1))
-	if r.err == nil && count < s.present {
-		r.fail("%d topics where this node knows %d", count, s.present)
+func (s *restored) readTopics(r *frames.Reader, known *topic.Table) {
+	r.Begin(frames.Topics)
+	count := uint32(r.UpTo(math.MaxUint32 - 1))
+	if r.Err == nil && count < s.present {
+		r.Fail("%d topics where this node knows %d", count, s.present)
 	}
 	var name [topic.MaxBytes]byte
-	for id := uint32(0); id < count && r.err == nil; id++ {
-		n := name[:r.upTo(topic.MaxBytes)]
-		r.full(n)
-		t := TopicStats{Messages: r.uvarint(), Bytes: r.uvarint(), LastSeq: r.upTo(s.state.seq)}
-		if r.err != nil {
+	for id := uint32(0); id < count && r.Err == nil; id++ {
+		n := name[:r.UpTo(topic.MaxBytes)]
+		r.Full(n)
+		t := TopicStats{Messages: r.Uvarint(), Bytes: r.Uvarint(), LastSeq: r.UpTo(s.state.seq)}
+		if r.Err != nil {
 			return
 		}
 		if t.LastSeq == 0 || t.Messages == 0 || t.Messages > t.LastSeq {
-			r.fail("topic %d has %d messages up to seq %d", id, t.Messages, t.LastSeq)
+			r.Fail("topic %d has %d messages up to seq %d", id, t.Messages, t.LastSeq)
 		}
 		if id < s.present {
 			if want := known.Name(id); string(n) != want {
-				r.fail("topic %d is %q where this node knows it as %q", id, n, want)
+				r.Fail("topic %d is %q where this node knows it as %q", id, n, want)
 			}
 		} else if err := topic.Validate(string(n)); err != nil {
-			r.fail("topic %d: %w", id, err)
+			r.Fail("topic %d: %w", id, err)
 		} else {
 			s.names = append(s.names, n...)
 			s.ends = append(s.ends, len(s.names))
@@ -120,111 +130,111 @@ func (s *restored) readTopics(r *frameReader, known *topic.Table) {
 	}
 }
 
-func (s *restored) readProducers(r *frameReader) {
-	r.begin(sectionProducers)
+func (s *restored) readProducers(r *frames.Reader) {
+	r.Begin(frames.Producers)
 	table := s.state.producers
 	seen := int64(0)
-	for count := r.upTo(MaxProducers); count > 0 && r.err == nil; count-- {
+	for count := r.UpTo(MaxProducers); count > 0 && r.Err == nil; count-- {
 		var p producer
-		r.full(p.id[:])
-		p.last = r.uvarint()
-		p.seen = int64(r.upTo(uint64(s.state.time)))
-		older := r.upTo(OutcomeWindow + 1)
+		r.Full(p.id[:])
+		p.last = r.Uvarint()
+		p.seen = int64(r.UpTo(uint64(s.state.time)))
+		older := r.UpTo(OutcomeWindow + 1)
 		for range older {
-			if p.runs = append(p.runs, s.readRun(r)); r.err != nil {
+			if p.runs = append(p.runs, s.readRun(r)); r.Err != nil {
 				return
 			}
 		}
-		if p.newest = s.readRun(r); r.err != nil {
+		if p.newest = s.readRun(r); r.Err != nil {
 			return
 		}
 		if _, twice := table.index[p.id]; twice || p.id == (message.ProducerID{}) || p.seen < seen {
-			r.fail("producer %x is there twice or out of order", p.id)
+			r.Fail("producer %x is there twice or out of order", p.id)
 			return
 		}
 		seen = p.seen
 		if err := p.number(); err != nil {
-			r.fail("producer %x: %w", p.id, err)
+			r.Fail("producer %x: %w", p.id, err)
 			return
 		}
 		table.put(p)
 	}
 	if table.runs > MaxRuns {
-		r.fail("%d runs of outcomes: at most %d are possible", table.runs, MaxRuns)
+		r.Fail("%d runs of outcomes: at most %d are possible", table.runs, MaxRuns)
 	}
 }
 
-func (s *restored) readRun(r *frameReader) run {
+func (s *restored) readRun(r *frames.Reader) run {
 	v := run{
-		kind:   OutcomeKind(r.upTo(uint64(ConditionFailed))),
-		units:  uint32(r.upTo(maxRunUnits)),
-		seq:    r.upTo(s.state.seq),
-		detail: uint32(r.upTo(message.MaxBatchMessages)),
+		kind:   OutcomeKind(r.UpTo(uint64(ConditionFailed))),
+		units:  uint32(r.UpTo(maxRunUnits)),
+		seq:    r.UpTo(s.state.seq),
+		detail: uint32(r.UpTo(message.MaxBatchMessages)),
 	}
 	stored := v.kind == Stored && v.detail > 0 && v.seq > 0
-	if r.err == nil && (v.units == 0 || !stored && v.kind != ConditionFailed) {
-		r.fail("run of %d units of outcome %v", v.units, v.kind)
+	if r.Err == nil && (v.units == 0 || !stored && v.kind != ConditionFailed) {
+		r.Fail("run of %d units of outcome %v", v.units, v.kind)
 	}
 	return v
 }
 
-func (s *restored) readManifest(r *frameReader) {
-	r.begin(sectionManifest)
+func (s *restored) readManifest(r *frames.Reader) {
+	r.Begin(frames.Manifest)
 	// The length is not trusted: the buffer grows with what is there.
 	var b bytes.Buffer
-	io.CopyN(&b, sectionBytes{r}, int64(r.upTo(math.MaxInt32)))
-	if r.err != nil {
+	io.CopyN(&b, sectionBytes{r}, int64(r.UpTo(math.MaxInt32)))
+	if r.Err != nil {
 		return
 	}
 	m, err := segments.DecodeManifest(b.Bytes())
 	switch {
 	case errors.Is(err, segments.ErrNewer):
-		r.err = fmt.Errorf("%w: snapshot: %w", ErrNewer, err)
+		r.Err = fmt.Errorf("%w: snapshot: %w", ErrNewer, err)
 	case err != nil:
-		r.fail("%w", err)
+		r.Fail("%w", err)
 	case m.End() > s.state.seq:
-		r.fail("files up to seq %d, the stream has %d messages", m.End(), s.state.seq)
+		r.Fail("files up to seq %d, the stream has %d messages", m.End(), s.state.seq)
 	case s.state.plan.Index != 0 && !s.state.plan.fits(m):
-		r.fail("%w", ErrPlanInputs)
+		r.Fail("%w", ErrPlanInputs)
 	}
 	s.manifest = m
 }
 
-// sectionBytes is a frameReader as an io.Reader.
-type sectionBytes struct{ r *frameReader }
+// sectionBytes is a frames.Reader as an io.Reader.
+type sectionBytes struct{ r *frames.Reader }
 
 func (s sectionBytes) Read(b []byte) (int, error) {
-	s.r.full(b)
-	return len(b), s.r.err
+	s.r.Full(b)
+	return len(b), s.r.Err
 }
 
-func (s *restored) readStretches(r *frameReader) {
-	r.begin(sectionStretches)
+func (s *restored) readStretches(r *frames.Reader) {
+	r.Begin(frames.Stretches)
 	next := s.manifest.End() + 1
-	for i, count := uint64(0), r.uvarint(); i < count && r.err == nil; i++ {
-		t := segments.Stretch{First: r.uvarint(), Last: r.upTo(s.state.seq), Closed: r.upTo(1) == 1}
-		if r.err == nil && (t.First > t.Last || t.First != next && (i > 0 || t.First > next || t.First == 0)) {
-			r.fail("stretch from %d to %d where one from %d belongs", t.First, t.Last, next)
+	for i, count := uint64(0), r.Uvarint(); i < count && r.Err == nil; i++ {
+		t := segments.Stretch{First: r.Uvarint(), Last: r.UpTo(s.state.seq), Closed: r.UpTo(1) == 1}
+		if r.Err == nil && (t.First > t.Last || t.First != next && (i > 0 || t.First > next || t.First == 0)) {
+			r.Fail("stretch from %d to %d where one from %d belongs", t.First, t.Last, next)
 		}
 		next = t.Last + 1
 		s.readRecords(r, &t)
 		s.stretches = append(s.stretches, t)
 	}
-	if r.err == nil && next != s.state.seq+1 {
-		r.fail("the stretches end before seq %d, the stream has %d messages", next, s.state.seq)
+	if r.Err == nil && next != s.state.seq+1 {
+		r.Fail("the stretches end before seq %d, the stream has %d messages", next, s.state.seq)
 	}
 }
 
 // readRecords reads and checks the records of a stretch.
-func (s *restored) readRecords(r *frameReader, t *segments.Stretch) {
+func (s *restored) readRecords(r *frames.Reader, t *segments.Stretch) {
 	var chunk []byte
 	last := int64(0)
-	for seq := t.First; seq <= t.Last && r.err == nil; seq++ {
+	for seq := t.First; seq <= t.Last && r.Err == nil; seq++ {
 		var head [message.HeadBytes]byte
-		r.full(head[:])
+		r.Full(head[:])
 		size := message.Record(head[:]).Size()
 		if size <= message.HeadBytes || size > message.MaxRecordBytes {
-			r.fail("record %d of %d bytes", seq, size)
+			r.Fail("record %d of %d bytes", seq, size)
 			return
 		}
 		stride := message.Stride(size)
@@ -232,17 +242,17 @@ func (s *restored) readRecords(r *frameReader, t *segments.Stretch) {
 			if len(chunk) > 0 {
 				t.Chunks = append(t.Chunks, chunk)
 			}
-			chunk = make([]byte, 0, max(stride, maxFrameBytes))
+			chunk = make([]byte, 0, max(stride, frames.MaxBytes))
 		}
 		start := len(chunk)
 		chunk = append(chunk, head[:]...)
 		chunk = chunk[:start+stride]
-		r.full(chunk[start+message.HeadBytes:])
-		if r.err != nil {
+		r.Full(chunk[start+message.HeadBytes:])
+		if r.Err != nil {
 			return
 		}
 		if err := s.checkRecord(chunk[start:], size, seq, last); err != nil {
-			r.fail("record %d: %w", seq, err)
+			r.Fail("record %d: %w", seq, err)
 		}
 		last = message.Record(chunk[start:]).Time()
 	}

@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"fmt"
 
+	"chorale/raftfsm/frames"
 	"chorale/segments"
 	"chorale/topic"
 
@@ -43,16 +44,16 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 
 // Persist implements raft.FSMSnapshot.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	w := newFrameWriter(sink, s.state.version())
+	w := frames.NewWriter(sink, s.state.version())
 	s.writeState(w)
 	s.writeTopics(w)
 	s.writeProducers(w)
-	w.begin(sectionManifest)
+	w.Begin(frames.Manifest)
 	manifest := s.manifest.Encode()
-	w.uvarint(uint64(len(manifest)))
-	w.bytes(manifest)
+	w.Uvarint(uint64(len(manifest)))
+	w.Bytes(manifest)
 	s.writeStretches(w)
-	if err := w.end(); err != nil {
+	if err := w.End(); err != nil {
 		sink.Cancel()
 		return fmt.Errorf("writing a snapshot: %w", err)
 	}
@@ -63,53 +64,66 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
-// being upgraded goes on: 2 has an active plan.
+// being upgraded goes on: 2 has an active plan, 3 may have one and has a retention.
 func (s *state) version() uint32 {
-	if s.plan.Index != 0 {
+	switch {
+	case s.retention != Retention{}:
+		return 3
+	case s.plan.Index != 0:
 		return 2
 	}
 	return 1
 }
 
-func (s *snapshot) writeState(w *frameWriter) {
-	w.begin(sectionState)
-	w.bytes(appendGenesis(nil, s.state.genesis))
-	w.uvarint(s.state.index)
-	w.uvarint(s.state.seq)
-	w.uvarint(uint64(s.state.time))
+func (s *snapshot) writeState(w *frames.Writer) {
+	w.Begin(frames.State)
+	w.Bytes(appendGenesis(nil, s.state.genesis))
+	w.Uvarint(s.state.index)
+	w.Uvarint(s.state.seq)
+	w.Uvarint(uint64(s.state.time))
 	if s.state.version() < 2 {
 		return
 	}
-	w.uvarint(s.state.plan.Index)
-	w.uvarint(uint64(s.state.plan.Stores))
-	w.uvarint(uint64(len(s.state.plan.Inputs)))
-	for _, h := range s.state.plan.Inputs {
-		w.bytes(h[:])
+	w.Uvarint(s.state.plan.Index)
+	if s.state.plan.Index != 0 {
+		s.writePlan(w)
+	}
+	if s.state.version() >= 3 {
+		w.Uvarint(uint64(s.state.retention.Age))
+		w.Uvarint(uint64(s.state.retention.Bytes))
 	}
 }
 
-func (s *snapshot) writeTopics(w *frameWriter) {
-	w.begin(sectionTopics)
-	w.uvarint(uint64(s.state.stats.count))
+func (s *snapshot) writePlan(w *frames.Writer) {
+	w.Uvarint(uint64(s.state.plan.Stores))
+	w.Uvarint(uint64(len(s.state.plan.Inputs)))
+	for _, h := range s.state.plan.Inputs {
+		w.Bytes(h[:])
+	}
+}
+
+func (s *snapshot) writeTopics(w *frames.Writer) {
+	w.Begin(frames.Topics)
+	w.Uvarint(uint64(s.state.stats.count))
 	for id := range s.state.stats.count {
 		name, t := s.names.Name(id), s.state.stats.at(id)
-		w.uvarint(uint64(len(name)))
-		w.string(name)
-		w.uvarint(t.Messages)
-		w.uvarint(t.Bytes)
-		w.uvarint(t.LastSeq)
+		w.Uvarint(uint64(len(name)))
+		w.String(name)
+		w.Uvarint(t.Messages)
+		w.Uvarint(t.Bytes)
+		w.Uvarint(t.LastSeq)
 	}
 }
 
-func (s *snapshot) writeProducers(w *frameWriter) {
-	w.begin(sectionProducers)
-	w.uvarint(uint64(s.producers))
+func (s *snapshot) writeProducers(w *frames.Writer) {
+	w.Begin(frames.Producers)
+	w.Uvarint(uint64(s.producers))
 	for slot := s.oldest; slot != none; {
 		p := s.state.producers.slots.at(slot)
-		w.bytes(p.id[:])
-		w.uvarint(p.last)
-		w.uvarint(uint64(p.seen))
-		w.uvarint(uint64(len(p.runs)))
+		w.Bytes(p.id[:])
+		w.Uvarint(p.last)
+		w.Uvarint(uint64(p.seen))
+		w.Uvarint(uint64(len(p.runs)))
 		for _, r := range p.runs {
 			writeRun(w, r)
 		}
@@ -120,26 +134,26 @@ func (s *snapshot) writeProducers(w *frameWriter) {
 
 // writeRun leaves out the first number: runs are without gap and the last one
 // ends with the producer's last number.
-func writeRun(w *frameWriter, r run) {
-	w.uvarint(uint64(r.kind))
-	w.uvarint(uint64(r.units))
-	w.uvarint(r.seq)
-	w.uvarint(uint64(r.detail))
+func writeRun(w *frames.Writer, r run) {
+	w.Uvarint(uint64(r.kind))
+	w.Uvarint(uint64(r.units))
+	w.Uvarint(r.seq)
+	w.Uvarint(uint64(r.detail))
 }
 
-func (s *snapshot) writeStretches(w *frameWriter) {
-	w.begin(sectionStretches)
-	w.uvarint(uint64(len(s.stretches)))
+func (s *snapshot) writeStretches(w *frames.Writer) {
+	w.Begin(frames.Stretches)
+	w.Uvarint(uint64(len(s.stretches)))
 	for _, t := range s.stretches {
-		w.uvarint(t.First)
-		w.uvarint(t.Last)
+		w.Uvarint(t.First)
+		w.Uvarint(t.Last)
 		closed := uint64(0)
 		if t.Closed {
 			closed = 1
 		}
-		w.uvarint(closed)
+		w.Uvarint(closed)
 		for _, records := range t.Chunks {
-			w.bytes(records)
+			w.Bytes(records)
 		}
 	}
 }

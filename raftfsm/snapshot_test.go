@@ -12,6 +12,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/raftfsm/frames"
 	"chorale/segments"
 
 	"github.com/hashicorp/raft"
@@ -244,14 +245,15 @@ func reseal(b []byte) []byte {
 	if len(b) < 16 {
 		return b
 	}
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	sum := crc32.Checksum(b[:12], castagnoli)
 	binary.LittleEndian.PutUint32(b[12:], sum)
-	for rest := b[16:]; len(rest) >= frameHeadBytes; {
-		n := min(int(binary.LittleEndian.Uint32(rest[4:])), len(rest)-frameHeadBytes)
+	for rest := b[16:]; len(rest) >= frames.HeadBytes; {
+		n := min(int(binary.LittleEndian.Uint32(rest[4:])), len(rest)-frames.HeadBytes)
 		sum = crc32.Update(sum, castagnoli, rest[:8])
-		sum = crc32.Update(sum, castagnoli, rest[frameHeadBytes:frameHeadBytes+n])
+		sum = crc32.Update(sum, castagnoli, rest[frames.HeadBytes:frames.HeadBytes+n])
 		binary.LittleEndian.PutUint32(rest[8:], sum)
-		rest = rest[frameHeadBytes+n:]
+		rest = rest[frames.HeadBytes+n:]
 	}
 	return b
 }
@@ -301,6 +303,8 @@ func FuzzRestore(f *testing.F) {
 	x.build()
 	x.must(randomEntries(5, 1)[0])
 	f.Add(x.snapshot())
+	x.must(EncodeRetain(Retention{Age: 7, Bytes: 9}))
+	f.Add(x.snapshot())
 	entry := randomEntries(6, 1)[0]
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := newFixture(t, 0)
@@ -320,6 +324,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte{3, 1, 0, 0, 0, 0, 0, 0})
 	f.Add(EncodePlan(Plan{Inputs: []segments.Hash{{1}, {2}}, Stores: 3}))
 	f.Add(EncodeAbandon(7))
+	f.Add(EncodeRetain(Retention{Age: 1, Bytes: 2}))
+	f.Add(EncodeExpire(Expiry{Time: 5, Oldest: 9}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -337,6 +343,10 @@ func FuzzDecodeEntry(f *testing.F) {
 			again = EncodePlan(e.Plan)
 		case KindAbandon:
 			again = EncodeAbandon(e.Abandon)
+		case KindRetain:
+			again = EncodeRetain(e.Retain)
+		case KindExpire:
+			again = EncodeExpire(e.Expire)
 		}
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x is decoded and encoded as %x", b, again)

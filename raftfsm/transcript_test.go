@@ -29,6 +29,8 @@ import (
 //	                         the edit of a plan: one store for these files, with a
 //	                         message too few if short
 //	abandon plan=INDEX
+//	retain [age=NS] [bytes=N]
+//	expire oldest=SEQ [time=NS]
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
 //	topics, producers, stream, pending, view, active
@@ -88,6 +90,16 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		var plan uint64
 		d.ScanArgs(t, "plan", &plan)
 		return tr.answer(tr.apply(EncodeAbandon(plan)))
+	case "retain":
+		var r Retention
+		d.MaybeScanArgs(t, "age", &r.Age)
+		d.MaybeScanArgs(t, "bytes", &r.Bytes)
+		return tr.answer(tr.apply(EncodeRetain(r)))
+	case "expire":
+		var x Expiry
+		d.ScanArgs(t, "oldest", &x.Oldest)
+		d.MaybeScanArgs(t, "time", &x.Time)
+		return tr.answer(tr.apply(EncodeExpire(x))) + tr.files()
 	case "entry":
 		var b []byte
 		fmt.Sscanf(d.CmdArgs[0].String(), "%x", &b)

@@ -1,0 +1,136 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"chorale/segments"
+)
+
+// What a retention or an expiry is refused for: data, alike on all nodes.
+var (
+	// ErrBadRetention is the result of a retention with a limit that cannot be.
+	ErrBadRetention = errors.New("bad retention")
+	// ErrNotExpired is the result of an expiry of messages that are to be kept.
+	ErrNotExpired = errors.New("not expired")
+	// ErrGoneAlready is the result of an expiry of what an earlier one removed.
+	ErrGoneAlready = errors.New("nothing is left to expire")
+)
+
+// Retention says what of the stream may go: the oldest ranges of files that break one
+// of the limits. 0 is no limit; the zero value keeps everything.
+type Retention struct {
+	// Age is in ns of stream time: a range may go when its newest message is older.
+	Age int64
+	// Bytes of files are kept at least: a range may go when the ranges behind it have
+	// as many.
+	Bytes int64
+}
+
+func (r Retention) check() error {
+	if r.Age < 0 || r.Bytes < 0 {
+		return fmt.Errorf("%w: age of %d ns, %d bytes: a limit is above 0, and 0 is none", ErrBadRetention, r.Age, r.Bytes)
+	}
+	return nil
+}
+
+// Oldest is the first seq that stays at a time of the stream: the start of a range,
+// and 1 without files. The newest range always stays, so that the end of the files
+// never moves back. Pure.
+func (r Retention) Oldest(m segments.Manifest, now int64) uint64 {
+	var behind int64 // bytes of the ranges that are newer than the one in the loop
+	for _, f := range m.Files {
+		behind += f.Bytes
+	}
+	for i := 0; i < len(m.Files); {
+		n := m.Layer(i)
+		for _, f := range m.Files[i : i+n] {
+			behind -= f.Bytes
+		}
+		old := r.Age > 0 && m.Files[i].LastTime < now-r.Age
+		over := r.Bytes > 0 && behind >= r.Bytes
+		if i+n == len(m.Files) || !old && !over {
+			return m.Files[i].First
+		}
+		i += n
+	}
+	return m.Oldest()
+}
+
+// Expiry removes what a retention no longer keeps.
+type Expiry struct {
+	Time   int64  // the leader's clock, ns since 1970 UTC
+	Oldest uint64 // the first seq that stays: the start of a range
+}
+
+// retentionBytes is the size of the body of either command: two numbers.
+const retentionBytes = 16
+
+// EncodeRetain makes the Raft entry that puts a retention in the place of the one
+// before.
+func EncodeRetain(r Retention) []byte {
+	b := binary.LittleEndian.AppendUint64(appendEntryHead(nil, KindRetain), uint64(r.Age))
+	return binary.LittleEndian.AppendUint64(b, uint64(r.Bytes))
+}
+
+// EncodeExpire makes the Raft entry of an expiry.
+func EncodeExpire(x Expiry) []byte {
+	b := binary.LittleEndian.AppendUint64(appendEntryHead(nil, KindExpire), uint64(x.Time))
+	return binary.LittleEndian.AppendUint64(b, x.Oldest)
+}
+
+// decodeRetention reads the body of either command.
+func (e *Entry) decodeRetention(b []byte) error {
+	if len(b) != retentionBytes {
+		return fmt.Errorf("%w: %v of %d bytes, want %d", ErrCorrupt, e.Kind, len(b), retentionBytes)
+	}
+	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	if e.Kind == KindRetain {
+		e.Retain = Retention{Age: int64(first), Bytes: int64(second)}
+	} else {
+		e.Expire = Expiry{Time: int64(first), Oldest: second}
+	}
+	return nil
+}
+
+func (f *FSM) applyRetain(r Retention) error {
+	if f.state.genesis == (Genesis{}) {
+		return ErrNoGenesis
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.state.retention = r
+	f.mu.Unlock()
+	return nil
+}
+
+// applyExpire removes whole ranges from the start of the files, if the retention of
+// now lets them go: a leader may have proposed it under another one. Its clock moves
+// the stream's time as that of a publish does, so that a quiet stream expires too.
+func (f *FSM) applyExpire(x Expiry) error {
+	if f.state.genesis == (Genesis{}) {
+		return ErrNoGenesis
+	}
+	f.mu.Lock()
+	f.advance(x.Time)
+	f.mu.Unlock()
+	m := f.history.Manifest()
+	if keep := f.state.retention.Oldest(m, f.state.time); x.Oldest > keep {
+		return fmt.Errorf("%w: messages before %d cannot go, only those before %d", ErrNotExpired, x.Oldest, keep)
+	}
+	if x.Oldest <= m.Oldest() {
+		return fmt.Errorf("%w: messages before %d, the oldest is %d", ErrGoneAlready, x.Oldest, m.Oldest())
+	}
+	var e segments.Edit
+	i := 0
+	for ; m.Files[i].Last < x.Oldest; i++ {
+		e.Remove = append(e.Remove, m.Files[i].Hash)
+	}
+	if m.Files[i].First != x.Oldest {
+		return fmt.Errorf("%w: %d is not the start of a range", ErrNotExpired, x.Oldest)
+	}
+	return f.changeFiles(e)
+}
