@@ -25,7 +25,7 @@ const readBytes = 1 << 20
 func Ranges(m segments.Manifest) []Range {
 	var out []Range
 	for _, r := range m.Ranges() {
-		x := Range{Level: int(r.Files[0].Level), Messages: r.Last - r.First + 1}
+		x := Range{Level: int(r.Files[0].Level), Messages: r.Last - r.First + 1, Span: r.Files[0].LastTime - r.Files[0].FirstTime}
 		for _, f := range r.Files {
 			x.Bytes += f.Bytes
 			x.Files = append(x.Files, f.Hash)

@@ -18,16 +18,21 @@ type Range struct {
 	Level    int
 	Messages uint64
 	Bytes    int64 // of its files
+	Span     int64 // ns from its first message to its last
 	Files    []segments.Hash
 }
 
 // maxMessages is what a file can hold.
 const maxMessages = math.MaxUint32
 
-// tier is the level for which the range counts. Where FanOut ranges of its size
-// would not fit a file, it stays as it is, like those of the top.
-func (r Range) tier(fanOut int) int {
-	if r.Messages > maxMessages/uint64(fanOut) {
+// tier is the level for which the range counts. Where FanOut ranges like it would not
+// fit a file, or a range, it stays as it is, like those of the top.
+func (s Settings) tier(r Range) int {
+	fanOut := int64(s.FanOut)
+	switch {
+	case r.Messages > maxMessages/uint64(fanOut),
+		s.RangeBytes > 0 && r.Bytes > s.RangeBytes/fanOut,
+		s.RangeSpan > 0 && r.Span > s.RangeSpan/fanOut:
 		return TopLevel
 	}
 	return r.Level
@@ -47,6 +52,26 @@ type Settings struct {
 	// other files leave of it, and one store in any case: so there are at most
 	// MaxFiles files and one for each range. Above 0.
 	MaxFiles int
+	// RangeBytes and RangeSpan bound what a range may have of bytes and of time,
+	// roughly: FanOut ranges that are each a FanOut-th of it are still put together.
+	// 0 is no bound.
+	RangeBytes, RangeSpan int64
+}
+
+// keptRanges is about how many ranges what is kept consists of, at least.
+const keptRanges = 8
+
+// Within are the settings for a stream of which only so many bytes, or so many ns, are
+// kept; 0 is no limit. A range goes as a whole, so ranges must not become so large that
+// much more is kept than was asked for.
+func (s Settings) Within(bytes, age int64) Settings {
+	if bytes > 0 {
+		s.RangeBytes = max(bytes/keptRanges, 1)
+	}
+	if age > 0 {
+		s.RangeSpan = max(age/keptRanges, 1)
+	}
+	return s
 }
 
 // DefaultSettings is what a real node plans by.
@@ -88,8 +113,8 @@ func Choose(ranges []Range, s Settings) (Plan, bool) {
 	var due []Range
 	longest := s.FanOut - 1
 	for end := len(ranges); end > 0; {
-		start, tier := end-1, ranges[end-1].tier(s.FanOut)
-		for start > 0 && ranges[start-1].tier(s.FanOut) == tier {
+		start, tier := end-1, s.tier(ranges[end-1])
+		for start > 0 && s.tier(ranges[start-1]) == tier {
 			start--
 		}
 		if n := end - start; n > longest && tier < TopLevel {

@@ -17,9 +17,10 @@ import (
 
 // TestPlans runs testdata/plan:
 //
-//	choose fan-out=N [store-bytes=N max-stores=N max-files=N]
+//	choose fan-out=N [store-bytes=N max-stores=N max-files=N keep-bytes=N keep-time=N]
 //	    what is due for the ranges of the input, oldest first: their levels, or
-//	    level:bytes, level:bytes:files, level:bytes:files:messages
+//	    level:bytes, level:bytes:files, level:bytes:files:messages,
+//	    level:bytes:files:messages:span
 //	month rate=N speed=N ratio=N
 //	    a month of ingest at a rate and compaction at a speed in MiB/s, in a table
 func TestPlans(t *testing.T) {
@@ -30,6 +31,10 @@ func TestPlans(t *testing.T) {
 			d.MaybeScanArgs(t, "store-bytes", &s.StoreBytes)
 			d.MaybeScanArgs(t, "max-stores", &s.MaxStores)
 			d.MaybeScanArgs(t, "max-files", &s.MaxFiles)
+			var bytes, age int64
+			d.MaybeScanArgs(t, "keep-bytes", &bytes)
+			d.MaybeScanArgs(t, "keep-time", &age)
+			s = s.Within(bytes, age)
 			if d.Cmd == "choose" {
 				return chosen(t, d.Input, s)
 			}
@@ -57,7 +62,7 @@ func chosen(t *testing.T, input string, s Settings) string {
 
 func parseRanges(t *testing.T, input string) (ranges []Range) {
 	for i, word := range strings.Fields(input) {
-		numbers := []int64{0, 64 << 20, 1, 1000}
+		numbers := []int64{0, 64 << 20, 1, 1000, 0}
 		for j, f := range strings.Split(word, ":") {
 			n, err := strconv.ParseInt(f, 10, 64)
 			if err != nil {
@@ -65,7 +70,7 @@ func parseRanges(t *testing.T, input string) (ranges []Range) {
 			}
 			numbers[j] = n
 		}
-		r := Range{Level: int(numbers[0]), Bytes: numbers[1], Messages: uint64(numbers[3])}
+		r := Range{Level: int(numbers[0]), Bytes: numbers[1], Messages: uint64(numbers[3]), Span: numbers[4]}
 		for range numbers[2] {
 			r.Files = append(r.Files, number(i+1))
 		}

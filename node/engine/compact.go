@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"syscall"
 	"time"
 
 	"chorale/compactor"
+	"chorale/node/engine/building"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -18,49 +18,6 @@ import (
 // replanPause is how long a leader proposes no plan after it abandoned one: the next
 // would be the same.
 const replanPause = time.Minute
-
-// compaction is what this node makes of plans. Safe for concurrent use.
-type compaction struct {
-	mu          sync.Mutex
-	first, last uint64 // the range that is being built; 0, 0 for none
-	result      buildResult
-	changed     chan struct{} // closed when any of these has changed
-}
-
-// buildResult is what became of the newest plan that this node was done with.
-type buildResult struct {
-	plan   uint64 // its index, 0 before the first
-	files  []segments.FileMeta
-	failed error // not the disk's: the plan should be abandoned
-}
-
-func newCompaction() *compaction { return &compaction{changed: make(chan struct{})} }
-
-func (c *compaction) change(edit func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	edit()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-func (c *compaction) begin(first, last uint64) { c.change(func() { c.first, c.last = first, last }) }
-func (c *compaction) end()                     { c.begin(0, 0) }
-func (c *compaction) set(r buildResult)        { c.change(func() { c.result = r }) }
-
-// newest is the newest result; the channel is closed when it may have changed.
-func (c *compaction) newest() (buildResult, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.result, c.changed
-}
-
-// makes reports whether the file is one that this node is about to make itself.
-func (c *compaction) makes(m segments.FileMeta) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return m.Kind == segments.KindStore && m.First == c.first && m.Last == c.last
-}
 
 // compact builds the active plan whenever there is one, and removes what is left of
 // those that are over. It ends with ctx, or with an error of the disk.
@@ -76,7 +33,7 @@ func (e *Engine) compact(ctx context.Context) error {
 		if err := e.history.Tidy(e.outputs(plan)); err != nil {
 			return fmt.Errorf("remove what plans left: %w", err)
 		}
-		if done, _ := e.compaction.newest(); plan.Index != 0 && plan.Index != done.plan {
+		if done, _ := e.compaction.Newest(); plan.Index != 0 && plan.Index != done.Plan {
 			if err := e.build(ctx, plan, over); err != nil {
 				return fmt.Errorf("build plan %d: %w", plan.Index, err)
 			}
@@ -132,8 +89,8 @@ func (e *Engine) build(ctx context.Context, plan raftfsm.ActivePlan, over <-chan
 		return errDone
 	})
 	g.Go(func() error {
-		e.compaction.begin(first, last)
-		defer e.compaction.end()
+		e.compaction.Begin(first, last)
+		defer e.compaction.End()
 		if err := e.tryBuild(ctx, plan, over); err != nil {
 			return err
 		}
@@ -150,20 +107,20 @@ func (e *Engine) build(ctx context.Context, plan raftfsm.ActivePlan, over <-chan
 func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-chan struct{}) error {
 	for {
 		repaired, begin := e.history.Changed(), time.Now()
-		files, err := compactor.Build(ctx, e.history, compactor.Plan(plan.Plan), newPacer(e.settings.CompactRate).wait)
+		files, err := compactor.Build(ctx, e.history, compactor.Plan(plan.Plan), building.NewPacer(e.settings.CompactRate).Wait)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			e.log.Info("built a plan", "plan", plan.Index, "inputs", len(plan.Inputs), "stores", len(files),
 				"in", time.Since(begin).Round(time.Millisecond))
-			e.compaction.set(buildResult{plan: plan.Index, files: files})
+			e.compaction.Set(building.Result{Plan: plan.Index, Files: files})
 			return nil
 		case errors.Is(err, compactor.ErrImpossible) && isClosed(over):
 			return nil // others were faster
 		case errors.Is(err, compactor.ErrImpossible), errors.Is(err, syscall.ENOSPC):
 			e.log.Error("a plan cannot be built", "plan", plan.Index, "error", err)
-			e.compaction.set(buildResult{plan: plan.Index, failed: err})
+			e.compaction.Set(building.Result{Plan: plan.Index, Failed: err})
 			return nil
 		case !errors.Is(err, segments.ErrNotHere) && !errors.Is(err, segments.ErrCorrupt):
 			return err
@@ -189,15 +146,22 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // direct is a leader's duty: to propose what is to be compacted, and the edit when
-// this node has built it. A plan that an earlier leader proposed goes on.
+// this node has built it. A plan that an earlier leader proposed goes on. Beside it
+// expires what the retention does not keep.
 func (e *Engine) direct(ctx context.Context) {
+	var g errgroup.Group
+	defer func() { _ = g.Wait() }()
+	g.Go(func() error {
+		e.expire(ctx)
+		return nil
+	})
 	for {
 		plan, planned := e.machine.fsm.Plan()
-		built, builds := e.compaction.newest()
+		built, builds := e.compaction.Newest()
 		changed := e.history.Changed()
 		var err error
 		switch {
-		case plan.Index != 0 && plan.Index == built.plan:
+		case plan.Index != 0 && plan.Index == built.Plan:
 			err = e.endPlan(ctx, plan, built)
 		case plan.Index == 0 && e.settings.Compact:
 			err = e.nextPlan(ctx)
@@ -223,7 +187,7 @@ var errNothingToDo = errors.New("nothing is to be proposed")
 
 // nextPlan proposes what is due. An error means that it is still due.
 func (e *Engine) nextPlan(ctx context.Context) error {
-	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.settings.Compaction)
+	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.planning())
 	if !due {
 		return errNothingToDo
 	}
@@ -239,10 +203,10 @@ func (e *Engine) nextPlan(ctx context.Context) error {
 
 // endPlan proposes the edit of a plan, or gives it up if it cannot be built or its
 // edit is refused.
-func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built buildResult) error {
-	cause := built.failed
+func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built building.Result) error {
+	cause := built.Failed
 	if cause == nil {
-		result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.files}))
+		result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
 		if err != nil {
 			return err
 		}
@@ -257,23 +221,4 @@ func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built bui
 	}
 	pause(ctx, replanPause)
 	return nil
-}
-
-// pacer lets so many bytes pass in a second. For one goroutine.
-type pacer struct {
-	rate int64
-	due  time.Time // when all that passed has passed at the rate
-}
-
-func newPacer(rate int64) *pacer { return &pacer{rate: rate} }
-
-// wait implements compactor.Pace.
-func (p *pacer) wait(ctx context.Context, bytes int64) error {
-	now := time.Now()
-	if p.due.Before(now) {
-		p.due = now
-	}
-	p.due = p.due.Add(time.Duration(float64(bytes) / float64(p.rate) * float64(time.Second)))
-	pause(ctx, p.due.Sub(now))
-	return ctx.Err()
 }

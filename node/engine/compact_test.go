@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chorale/compactor"
+	"chorale/node/engine/building"
 	"chorale/raftfsm"
 )
 
@@ -59,7 +60,7 @@ func (c *cluster) unsettled() string {
 			continue
 		}
 		m := n.engine.history.Manifest()
-		_, due := compactor.Choose(compactor.Ranges(m), n.settings.Compaction)
+		_, due := compactor.Choose(compactor.Ranges(m), n.engine.planning())
 		plan, _ := n.engine.machine.fsm.Plan()
 		if missing := len(n.engine.history.Missing()); due || plan.Index != 0 || missing > 0 {
 			return fmt.Sprintf("%s: due %v, plan %d, %d missing", n.id, due, plan.Index, missing)
@@ -188,7 +189,7 @@ func TestPlanAbandoned(t *testing.T) {
 		leader := c.leader()
 		c.traffic(leader, 2)
 		plan := c.activePlan()
-		leader.engine.compaction.set(buildResult{plan: plan, failed: errors.New("for a test")})
+		leader.engine.compaction.Set(building.Result{Plan: plan, Failed: errors.New("for a test")})
 		c.until("the plan is gone", func() bool {
 			p, _ := leader.engine.machine.fsm.Plan()
 			return p.Index == 0

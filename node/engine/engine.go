@@ -13,6 +13,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/node/engine/building"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -66,7 +67,7 @@ type Engine struct {
 
 	mismatches atomic.Int64
 	caughtUp   latch // see readiness.go
-	compaction *compaction
+	compaction *building.State
 	// life ends when Run begins to end; its cause says why.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -103,7 +104,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		dog:       watchdog.New(),
 		budget:    semaphore.NewWeighted(s.QueueBytes),
 		halted:    make(chan error, 1),
-		caughtUp:  newLatch(), compaction: newCompaction(),
+		caughtUp:  newLatch(), compaction: building.New(),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error

@@ -22,10 +22,10 @@ func (e *Engine) repair(ctx context.Context) error {
 	wait := repairPauseMin
 	for ctx.Err() == nil {
 		changed := e.history.Changed()
-		_, builds := e.compaction.newest()
+		_, builds := e.compaction.Newest()
 		var failed error
 		for _, meta := range e.history.Missing() {
-			if e.compaction.makes(meta) {
+			if e.compaction.Makes(meta) {
 				continue
 			}
 			if err := e.fetch(ctx, meta); err != nil {

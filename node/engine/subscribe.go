@@ -21,12 +21,14 @@ const arrivalWait = 2 * time.Second
 // SubscribeRequest says what a subscription wants.
 type SubscribeRequest struct {
 	Filters  []string
-	After    uint64            // start behind this seq
-	FromTime int64             // if > 0 instead: from this time on
-	FromTip  bool              // instead: from the live end of this node
-	UntilTip bool              // end at the live end that this node has now, but not before Until
-	Until    uint64            // with UntilTip: where the leader is known to be
-	Cluster  raftfsm.ClusterID // zero, or where After comes from
+	After    uint64 // start behind this seq
+	FromTime int64  // if > 0 instead: from this time on
+	FromTip  bool   // instead: from the live end of this node
+	// FromOldest instead: from the oldest kept message on.
+	FromOldest bool
+	UntilTip   bool              // end at the live end that this node has now, but not before Until
+	Until      uint64            // with UntilTip: where the leader is known to be
+	Cluster    raftfsm.ClusterID // zero, or where After comes from
 }
 
 // Subscription delivers a subscriber's messages. For one goroutine.
@@ -54,11 +56,12 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if q.Cluster != (raftfsm.ClusterID{}) && q.Cluster != v.Genesis.Cluster {
 		return nil, fmt.Errorf("%w: it is of %x, this is %x", ErrOtherCluster, q.Cluster, v.Genesis.Cluster)
 	}
-	after, err := e.startOf(ctx, q)
+	oldest := e.history.Oldest()
+	after, err := e.startOf(ctx, q, oldest)
 	if err != nil {
 		return nil, err
 	}
-	s := &Subscription{After: after, Oldest: e.history.Oldest(), Filters: filters.Canonical(), untilTip: q.UntilTip}
+	s := &Subscription{After: after, Oldest: oldest, Filters: filters.Canonical(), untilTip: q.UntilTip}
 	if q.UntilTip {
 		s.Until = max(e.End(), q.Until, after)
 	}
@@ -68,10 +71,12 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 }
 
 // startOf is the seq behind which the subscription starts.
-func (e *Engine) startOf(ctx context.Context, q SubscribeRequest) (uint64, error) {
+func (e *Engine) startOf(ctx context.Context, q SubscribeRequest, oldest uint64) (uint64, error) {
 	switch {
 	case q.FromTip:
 		return e.End(), nil
+	case q.FromOldest:
+		return oldest - 1, nil
 	case q.FromTime > 0:
 		after, err := e.history.SeekTime(q.FromTime)
 		if errors.Is(err, segments.ErrNotHere) {
@@ -79,7 +84,7 @@ func (e *Engine) startOf(ctx context.Context, q SubscribeRequest) (uint64, error
 		}
 		return after, err
 	}
-	if oldest := e.history.Oldest(); q.After > 0 && q.After+1 < oldest {
+	if q.After < oldest-1 {
 		return 0, &ExpiredError{After: q.After, Oldest: oldest}
 	}
 	return q.After, e.arrived(ctx, q.After)

@@ -77,6 +77,8 @@ func (s *Server) request(ctx context.Context, q *api.SubscribeRequest) (engine.S
 		r.FromTime = max(start.FromTime, 1)
 	case *api.SubscribeRequest_FromTip:
 		r.FromTip = start.FromTip
+	default:
+		r.FromOldest = true
 	}
 	if q.ClusterId != "" {
 		id, err := hex.DecodeString(q.ClusterId)
