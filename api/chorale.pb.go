@@ -1595,6 +1595,259 @@ func (x *FetchFileResponse) GetSize() uint64 {
 	return 0
 }
 
+// RetentionPolicy lets the oldest messages go that break one of its limits. What goes
+// are whole ranges of files; the newest one, and what is in memory, stays.
+type RetentionPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which messages: ** is the whole stream, and no other filter is allowed yet.
+	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Messages may go when they are older, in ns of stream time; 0: no limit.
+	MaxAge int64 `protobuf:"varint,2,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
+	// At least so many bytes of files are kept; 0: no limit.
+	MaxBytes      uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetentionPolicy) Reset() {
+	*x = RetentionPolicy{}
+	mi := &file_chorale_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetentionPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetentionPolicy) ProtoMessage() {}
+
+func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
+func (*RetentionPolicy) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RetentionPolicy) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *RetentionPolicy) GetMaxAge() int64 {
+	if x != nil {
+		return x.MaxAge
+	}
+	return 0
+}
+
+func (x *RetentionPolicy) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+type GetRetentionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRetentionRequest) Reset() {
+	*x = GetRetentionRequest{}
+	mi := &file_chorale_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRetentionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRetentionRequest) ProtoMessage() {}
+
+func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
+func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{21}
+}
+
+type GetRetentionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// None: everything is kept.
+	Policies []*RetentionPolicy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
+	// The oldest kept message. Its time is 0 as long as it is in no file.
+	OldestSeq  uint64 `protobuf:"varint,2,opt,name=oldest_seq,json=oldestSeq,proto3" json:"oldest_seq,omitempty"`
+	OldestTime int64  `protobuf:"varint,3,opt,name=oldest_time,json=oldestTime,proto3" json:"oldest_time,omitempty"`
+	// Of the files that are kept.
+	Bytes         uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRetentionResponse) Reset() {
+	*x = GetRetentionResponse{}
+	mi := &file_chorale_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRetentionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRetentionResponse) ProtoMessage() {}
+
+func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
+func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *GetRetentionResponse) GetOldestSeq() uint64 {
+	if x != nil {
+		return x.OldestSeq
+	}
+	return 0
+}
+
+func (x *GetRetentionResponse) GetOldestTime() int64 {
+	if x != nil {
+		return x.OldestTime
+	}
+	return 0
+}
+
+func (x *GetRetentionResponse) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+type SetRetentionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most one; with a limit.
+	Policies      []*RetentionPolicy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRetentionRequest) Reset() {
+	*x = SetRetentionRequest{}
+	mi := &file_chorale_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRetentionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRetentionRequest) ProtoMessage() {}
+
+func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
+func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+type SetRetentionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRetentionResponse) Reset() {
+	*x = SetRetentionResponse{}
+	mi := &file_chorale_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRetentionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRetentionResponse) ProtoMessage() {}
+
+func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
+func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{24}
+}
+
 var File_chorale_proto protoreflect.FileDescriptor
 
 const file_chorale_proto_rawDesc = "" +
@@ -1732,14 +1985,31 @@ const file_chorale_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\";\n" +
 	"\x11FetchFileResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
-	"\x04size\x18\x02 \x01(\x04R\x04size2\x85\x03\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\"_\n" +
+	"\x0fRetentionPolicy\x12\x16\n" +
+	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x17\n" +
+	"\amax_age\x18\x02 \x01(\x03R\x06maxAge\x12\x1b\n" +
+	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\"\x15\n" +
+	"\x13GetRetentionRequest\"\xa5\x01\n" +
+	"\x14GetRetentionResponse\x127\n" +
+	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\x12\x1d\n" +
+	"\n" +
+	"oldest_seq\x18\x02 \x01(\x04R\toldestSeq\x12\x1f\n" +
+	"\voldest_time\x18\x03 \x01(\x03R\n" +
+	"oldestTime\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"N\n" +
+	"\x13SetRetentionRequest\x127\n" +
+	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\"\x16\n" +
+	"\x14SetRetentionResponse2\xab\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
 	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12M\n" +
 	"\n" +
 	"ListTopics\x12\x1d.chorale.v1.ListTopicsRequest\x1a\x1e.chorale.v1.ListTopicsResponse0\x01\x12H\n" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
-	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse2R\n" +
+	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
+	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2R\n" +
 	"\x04Peer\x12J\n" +
 	"\tFetchFile\x12\x1c.chorale.v1.FetchFileRequest\x1a\x1d.chorale.v1.FetchFileResponse0\x01B\rZ\vchorale/apib\x06proto3"
 
@@ -1756,30 +2026,35 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_chorale_proto_goTypes = []any{
-	(Outcome_Kind)(0),           // 0: chorale.v1.Outcome.Kind
-	(PublishError_Kind)(0),      // 1: chorale.v1.PublishError.Kind
-	(*PublishRequest)(nil),      // 2: chorale.v1.PublishRequest
-	(*PublishResponse)(nil),     // 3: chorale.v1.PublishResponse
-	(*Outcome)(nil),             // 4: chorale.v1.Outcome
-	(*PublishError)(nil),        // 5: chorale.v1.PublishError
-	(*SubscribeRequest)(nil),    // 6: chorale.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),   // 7: chorale.v1.SubscribeResponse
-	(*Opened)(nil),              // 8: chorale.v1.Opened
-	(*TopicName)(nil),           // 9: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),   // 10: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),  // 11: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),          // 12: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),    // 13: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),   // 14: chorale.v1.GetStatusResponse
-	(*TipStatus)(nil),           // 15: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),       // 16: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),        // 17: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),  // 18: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil), // 19: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),    // 20: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),   // 21: chorale.v1.FetchFileResponse
+	(Outcome_Kind)(0),            // 0: chorale.v1.Outcome.Kind
+	(PublishError_Kind)(0),       // 1: chorale.v1.PublishError.Kind
+	(*PublishRequest)(nil),       // 2: chorale.v1.PublishRequest
+	(*PublishResponse)(nil),      // 3: chorale.v1.PublishResponse
+	(*Outcome)(nil),              // 4: chorale.v1.Outcome
+	(*PublishError)(nil),         // 5: chorale.v1.PublishError
+	(*SubscribeRequest)(nil),     // 6: chorale.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),    // 7: chorale.v1.SubscribeResponse
+	(*Opened)(nil),               // 8: chorale.v1.Opened
+	(*TopicName)(nil),            // 9: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),    // 10: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),   // 11: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),           // 12: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),     // 13: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),    // 14: chorale.v1.GetStatusResponse
+	(*TipStatus)(nil),            // 15: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),        // 16: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),         // 17: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),   // 18: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),  // 19: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),     // 20: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),    // 21: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),      // 22: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),  // 23: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil), // 24: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),  // 25: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil), // 26: chorale.v1.SetRetentionResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	4,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -1792,23 +2067,29 @@ var file_chorale_proto_depIdxs = []int32{
 	15, // 7: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
 	16, // 8: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
 	17, // 9: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	2,  // 10: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	6,  // 11: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	10, // 12: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	13, // 13: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	18, // 14: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	20, // 15: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	3,  // 16: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	7,  // 17: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	11, // 18: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	14, // 19: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	19, // 20: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	21, // 21: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	22, // 10: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	22, // 11: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	2,  // 12: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	6,  // 13: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	10, // 14: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	13, // 15: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	18, // 16: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	23, // 17: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	25, // 18: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	20, // 19: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	3,  // 20: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	7,  // 21: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	11, // 22: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	14, // 23: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	19, // 24: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	24, // 25: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	26, // 26: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	21, // 27: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -1827,7 +2108,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

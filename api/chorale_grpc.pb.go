@@ -23,11 +23,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Stream_Publish_FullMethodName     = "/chorale.v1.Stream/Publish"
-	Stream_Subscribe_FullMethodName   = "/chorale.v1.Stream/Subscribe"
-	Stream_ListTopics_FullMethodName  = "/chorale.v1.Stream/ListTopics"
-	Stream_GetStatus_FullMethodName   = "/chorale.v1.Stream/GetStatus"
-	Stream_GetProducer_FullMethodName = "/chorale.v1.Stream/GetProducer"
+	Stream_Publish_FullMethodName      = "/chorale.v1.Stream/Publish"
+	Stream_Subscribe_FullMethodName    = "/chorale.v1.Stream/Subscribe"
+	Stream_ListTopics_FullMethodName   = "/chorale.v1.Stream/ListTopics"
+	Stream_GetStatus_FullMethodName    = "/chorale.v1.Stream/GetStatus"
+	Stream_GetProducer_FullMethodName  = "/chorale.v1.Stream/GetProducer"
+	Stream_GetRetention_FullMethodName = "/chorale.v1.Stream/GetRetention"
+	Stream_SetRetention_FullMethodName = "/chorale.v1.Stream/SetRetention"
 )
 
 // StreamClient is the client API for Stream service.
@@ -57,6 +59,11 @@ type StreamClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// GetProducer tells how far an idempotent producer has come.
 	GetProducer(ctx context.Context, in *GetProducerRequest, opts ...grpc.CallOption) (*GetProducerResponse, error)
+	// GetRetention tells the limits of what is kept, as the leader knows them.
+	GetRetention(ctx context.Context, in *GetRetentionRequest, opts ...grpc.CallOption) (*GetRetentionResponse, error)
+	// SetRetention puts limits in the place of those before; without a policy
+	// everything is kept. What it lets go is gone for ever.
+	SetRetention(ctx context.Context, in *SetRetentionRequest, opts ...grpc.CallOption) (*SetRetentionResponse, error)
 }
 
 type streamClient struct {
@@ -138,6 +145,26 @@ func (c *streamClient) GetProducer(ctx context.Context, in *GetProducerRequest, 
 	return out, nil
 }
 
+func (c *streamClient) GetRetention(ctx context.Context, in *GetRetentionRequest, opts ...grpc.CallOption) (*GetRetentionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRetentionResponse)
+	err := c.cc.Invoke(ctx, Stream_GetRetention_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *streamClient) SetRetention(ctx context.Context, in *SetRetentionRequest, opts ...grpc.CallOption) (*SetRetentionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetRetentionResponse)
+	err := c.cc.Invoke(ctx, Stream_SetRetention_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StreamServer is the server API for Stream service.
 // All implementations must embed UnimplementedStreamServer
 // for forward compatibility.
@@ -165,6 +192,11 @@ type StreamServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// GetProducer tells how far an idempotent producer has come.
 	GetProducer(context.Context, *GetProducerRequest) (*GetProducerResponse, error)
+	// GetRetention tells the limits of what is kept, as the leader knows them.
+	GetRetention(context.Context, *GetRetentionRequest) (*GetRetentionResponse, error)
+	// SetRetention puts limits in the place of those before; without a policy
+	// everything is kept. What it lets go is gone for ever.
+	SetRetention(context.Context, *SetRetentionRequest) (*SetRetentionResponse, error)
 	mustEmbedUnimplementedStreamServer()
 }
 
@@ -189,6 +221,12 @@ func (UnimplementedStreamServer) GetStatus(context.Context, *GetStatusRequest) (
 }
 func (UnimplementedStreamServer) GetProducer(context.Context, *GetProducerRequest) (*GetProducerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProducer not implemented")
+}
+func (UnimplementedStreamServer) GetRetention(context.Context, *GetRetentionRequest) (*GetRetentionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRetention not implemented")
+}
+func (UnimplementedStreamServer) SetRetention(context.Context, *SetRetentionRequest) (*SetRetentionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetRetention not implemented")
 }
 func (UnimplementedStreamServer) mustEmbedUnimplementedStreamServer() {}
 func (UnimplementedStreamServer) testEmbeddedByValue()                {}
@@ -276,6 +314,42 @@ func _Stream_GetProducer_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Stream_GetRetention_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRetentionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StreamServer).GetRetention(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Stream_GetRetention_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StreamServer).GetRetention(ctx, req.(*GetRetentionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Stream_SetRetention_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetRetentionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StreamServer).SetRetention(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Stream_SetRetention_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StreamServer).SetRetention(ctx, req.(*SetRetentionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Stream_ServiceDesc is the grpc.ServiceDesc for Stream service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -290,6 +364,14 @@ var Stream_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetProducer",
 			Handler:    _Stream_GetProducer_Handler,
+		},
+		{
+			MethodName: "GetRetention",
+			Handler:    _Stream_GetRetention_Handler,
+		},
+		{
+			MethodName: "SetRetention",
+			Handler:    _Stream_SetRetention_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
