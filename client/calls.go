@@ -85,6 +85,24 @@ func (c *Client) LastNumber(ctx context.Context, producer ProducerID) (last uint
 	return last, err
 }
 
+// Retention tells the limits of what the cluster keeps.
+func (c *Client) Retention(ctx context.Context) (out *api.GetRetentionResponse, err error) {
+	err = c.ask(ctx, func(ctx context.Context, n *nodes.Node) (err error) {
+		out, err = n.Stream.GetRetention(ctx, &api.GetRetentionRequest{})
+		return err
+	})
+	return out, err
+}
+
+// SetRetention puts limits in the place of those before; without a policy everything
+// is kept. What they let go is gone for ever.
+func (c *Client) SetRetention(ctx context.Context, policies ...*api.RetentionPolicy) error {
+	return c.ask(ctx, func(ctx context.Context, n *nodes.Node) error {
+		_, err := n.Stream.SetRetention(ctx, &api.SetRetentionRequest{Policies: policies})
+		return err
+	})
+}
+
 // Topics ranges over the topics that the filters match (all without any), with
 // their volumes, by name, as one node knows them. An error is the last pair.
 func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.TopicStats, error] {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"chorale/client"
+	"chorale/cmd/retention"
 	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
@@ -57,4 +58,11 @@ func (n *connection) explain(err error) error {
 	default:
 		return err
 	}
+}
+
+func newRetentionCmd() *cobra.Command {
+	return retention.New(func() retention.Connection {
+		n := new(connection)
+		return retention.Connection{AddFlags: n.addFlags, Dial: n.dial, Explain: n.explain}
+	})
 }

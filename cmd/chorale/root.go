@@ -47,7 +47,7 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(), newDevCmd())
-	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd())
+	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), newRetentionCmd())
 	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), newBenchCmd())
 	root.AddCommand(newVersionCmd())
 	return root

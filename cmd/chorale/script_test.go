@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"chorale/client"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,6 +32,7 @@ func TestMain(m *testing.M) {
 //	exits CODE COMMAND...     run it, want this exit code
 //	payload FILE BYTES        make a file
 //	pack FILE                 make FILE.gz and FILE.zst
+//	gone                      wait until the oldest message is not the first one
 //	cut PATTERN BYTES         cut bytes off the end of the first file of this name
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -50,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"payload": payload,
 			"pack":    pack,
 			"cut":     cut,
+			"gone":    gone,
 		},
 	})
 }
@@ -112,6 +118,21 @@ func pack(ts *testscript.TestScript, _ bool, args []string) {
 	e, err := zstd.NewWriter(nil)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".zst"), e.EncodeAll(text, nil), 0o600))
+}
+
+func gone(ts *testscript.TestScript, _ bool, _ []string) {
+	c, err := client.Dial([]string{ts.Getenv("CHORALE_ADDR")}, client.Options{})
+	ts.Check(err)
+	defer c.Close()
+	for range 300 {
+		kept, err := c.Retention(context.Background())
+		ts.Check(err)
+		if kept.OldestSeq > 2 {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	ts.Fatalf("nothing has gone within 30 s")
 }
 
 func cut(ts *testscript.TestScript, _ bool, args []string) {

@@ -119,3 +119,28 @@ func (a *Addresses) String() string {
 	}
 	return strings.Join(*a.List, ",")
 }
+
+// Age is a flag for how long messages are kept: 90m, 36h, 7d, 1d12h; more than 0.
+type Age time.Duration
+
+// Set implements pflag.Value.
+func (a *Age) Set(s string) error {
+	v, err := parseAge(s)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("want an age more than 0, such as 90m, 36h or 7d")
+	}
+	*a = Age(v)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (a *Age) Type() string { return "age" }
+
+// String implements pflag.Value.
+func (a *Age) String() string {
+	const day = 24 * time.Hour
+	if v := time.Duration(*a); v >= day && v%day == 0 {
+		return fmt.Sprintf("%dd", v/day)
+	}
+	return time.Duration(*a).String()
+}

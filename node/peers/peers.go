@@ -137,6 +137,24 @@ func (p *Peers) Producer(ctx context.Context, leader raft.ServerID, q *api.GetPr
 	return api.NewStreamClient(n.conn).GetProducer(passedOn(ctx), q)
 }
 
+// Retention implements server.Leader.
+func (p *Peers) Retention(ctx context.Context, leader raft.ServerID, q *api.GetRetentionRequest) (*api.GetRetentionResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewStreamClient(n.conn).GetRetention(passedOn(ctx), q)
+}
+
+// SetRetention implements server.Leader.
+func (p *Peers) SetRetention(ctx context.Context, leader raft.ServerID, q *api.SetRetentionRequest) (*api.SetRetentionResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewStreamClient(n.conn).SetRetention(passedOn(ctx), q)
+}
+
 // Opens implements server.Leader.
 func (p *Peers) Opens(ctx context.Context, leader raft.ServerID, q *api.SubscribeRequest) error {
 	n, err := p.to(leader)

@@ -26,6 +26,8 @@ import (
 type Leader interface {
 	Status(ctx context.Context, leader raft.ServerID) (*api.GetStatusResponse, error)
 	Producer(ctx context.Context, leader raft.ServerID, q *api.GetProducerRequest) (*api.GetProducerResponse, error)
+	Retention(ctx context.Context, leader raft.ServerID, q *api.GetRetentionRequest) (*api.GetRetentionResponse, error)
+	SetRetention(ctx context.Context, leader raft.ServerID, q *api.SetRetentionRequest) (*api.SetRetentionResponse, error)
 	// Opens is nil if the leader would open the subscription, else its refusal.
 	Opens(ctx context.Context, leader raft.ServerID, q *api.SubscribeRequest) error
 }

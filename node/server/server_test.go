@@ -65,6 +65,14 @@ func (alone) Producer(context.Context, raft.ServerID, *api.GetProducerRequest) (
 	return nil, errors.New("nobody is there")
 }
 
+func (alone) Retention(context.Context, raft.ServerID, *api.GetRetentionRequest) (*api.GetRetentionResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (alone) SetRetention(context.Context, raft.ServerID, *api.SetRetentionRequest) (*api.SetRetentionResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
 func (alone) Opens(context.Context, raft.ServerID, *api.SubscribeRequest) error {
 	return errors.New("nobody is there")
 }
