@@ -52,7 +52,7 @@ func Decide(self Member, others []Member) Decision {
 	var first *Member
 	for i, m := range others {
 		switch {
-		case m.HasData && m.Founding && m.Expect == expect:
+		case m.HasData && m.Founding && m.Expect == expect && expect > 1:
 			first = &others[i]
 		case m.HasData:
 			return Decision{Action: Refuse, Why: fmt.Sprintf("node %s already holds data, and this folder is empty: an empty node joins a cluster under an id that it never had, without bootstrap-expect", m.ID)}

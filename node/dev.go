@@ -84,9 +84,11 @@ func (d Dev) configs() ([]Config, error) {
 		return nil, err
 	}
 	at := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-	var seeds []string
+	var seeds []string // none for a node alone, who waits for nobody
 	for _, p := range ports {
-		seeds = append(seeds, at(p[3]))
+		if d.Nodes > 1 {
+			seeds = append(seeds, at(p[3]))
+		}
 	}
 	var out []Config
 	for i, p := range ports {

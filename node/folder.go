@@ -152,6 +152,9 @@ func (f *folder) join(id raftfsm.ClusterID) error {
 	return f.change(func(i *identity) { i.Cluster = text })
 }
 
+// errDamagedPeers is no reason not to start: gossip writes the list anew.
+var errDamagedPeers = errors.New("it does not hold a list of addresses")
+
 // peers are the gossip addresses of an earlier life.
 func (f *folder) peers() ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(f.dir, peersFile))
@@ -162,7 +165,10 @@ func (f *folder) peers() ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	return out, json.Unmarshal(b, &out)
+	if err := json.Unmarshal(b, &out); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamagedPeers, err)
+	}
+	return out, nil
 }
 
 // savePeers replaces them.

@@ -218,6 +218,10 @@ func (p *process) checkFlags() error {
 	c, id := p.config, p.folder.get()
 	expect := fmt.Sprint(c.BootstrapExpect)
 	known, err := p.folder.peers()
+	if errors.Is(err, errDamagedPeers) {
+		p.log.Warn("the list of peers is damaged and left out of account", "file", filepath.Join(c.Dir, peersFile), "error", err)
+		err = nil
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
@@ -229,6 +233,8 @@ func (p *process) checkFlags() error {
 		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the node in %s was added to its cluster and must not found one", c.Dir)}
 	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect != c.BootstrapExpect:
 		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the cluster of the node in %s was founded with %d", c.Dir, id.Expect)}
+	case !p.hasData.Load() && c.BootstrapExpect == 1 && len(c.Join) > 0:
+		return &ConfigError{"bootstrap-expect", expect, "a node that founds a cluster of one waits for nobody, so join contradicts it: leave out join to found one, or bootstrap-expect to be added to the cluster there"}
 	case !p.hasData.Load() && c.BootstrapExpect == 0 && len(c.Join) == 0 && len(known) == 0:
 		return &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
 	}
@@ -237,7 +243,7 @@ func (p *process) checkFlags() error {
 
 func (p *process) startGossip() error {
 	known, err := p.folder.peers()
-	if err != nil {
+	if err != nil && !errors.Is(err, errDamagedPeers) {
 		return err
 	}
 	key, err := p.config.gossipKey()

@@ -97,7 +97,7 @@ func TestCluster(t *testing.T) {
 			}
 			return err
 		})
-		if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "the end of the stream, which is 3") {
+		if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "the end of the stream: the newest is 3, so at most 4 is possible") {
 			t.Errorf("node %s, beyond the end: %v", n.ID, err)
 		}
 		var r *api.GetProducerResponse

@@ -247,7 +247,7 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 
 func (r *importRun) summary(took time.Duration) {
 	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
-	fmt.Fprintf(w, "%s messages stored", show.Count(stored))
+	fmt.Fprintf(w, "%s stored", show.Plural(stored, "message"))
 	if stored > 0 {
 		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", show.Bytes(uint64(r.bytes.Load())), took.Seconds(), show.Count(uint64(float64(stored)/took.Seconds())))
 	}
@@ -255,7 +255,7 @@ func (r *importRun) summary(took time.Duration) {
 		fmt.Fprintf(w, "; %s were stored before", show.Count(r.before))
 	}
 	if r.skipped > 0 {
-		fmt.Fprintf(w, "; %s malformed lines skipped", show.Count(r.skipped))
+		fmt.Fprintf(w, "; %s skipped", show.Plural(r.skipped, "malformed line"))
 	}
 	fmt.Fprintln(w)
 }

@@ -34,6 +34,14 @@ func Count(n uint64) string {
 	return s
 }
 
+// Plural is a number with what it counts, which takes an s but for one.
+func Plural(n uint64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return Count(n) + " " + what
+}
+
 // IsTerminal reports whether a person watches w.
 func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)

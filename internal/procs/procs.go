@@ -62,8 +62,10 @@ func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
 		name := fmt.Sprintf("n%d", i+1)
 		data := filepath.Join(dir, name)
 		args := []string{"serve", "--id", name, "--data", data, "--bootstrap-expect", fmt.Sprint(n),
-			"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3],
-			"--join", strings.Join(joins, ",")}
+			"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3]}
+		if n > 1 {
+			args = append(args, "--join", strings.Join(joins, ","))
+		}
 		c.Nodes = append(c.Nodes, &Node{
 			Name: name, API: p[0], HTTP: p[1], Dir: data, binary: binary,
 			args: append(args, extra...), log: data + ".log",

@@ -31,12 +31,12 @@ type BeyondEndError struct {
 	Final bool
 }
 
-// Error names both positions.
+// Error speaks of messages, as users count them: a start at N is the position N-1.
 func (e *BeyondEndError) Error() string {
 	if e.Final {
-		return fmt.Sprintf("position %d is beyond the end of the stream, which is %d", e.After, e.End)
+		return fmt.Sprintf("a start at message %d is beyond the end of the stream: the newest is %d, so at most %d is possible", e.After+1, e.End, e.End+1)
 	}
-	return fmt.Sprintf("position %d has not arrived on this node, which has come to %d", e.After, e.End)
+	return fmt.Sprintf("message %d has not arrived on this node, which has come to %d", e.After, e.End)
 }
 
 // ExpiredError is the answer to a start position before the oldest kept message.
@@ -44,7 +44,7 @@ type ExpiredError struct{ After, Oldest uint64 }
 
 // Error names both positions.
 func (e *ExpiredError) Error() string {
-	return fmt.Sprintf("position %d is older than the oldest kept message, which is %d", e.After, e.Oldest)
+	return fmt.Sprintf("message %d is older than the oldest kept message, which is %d", e.After+1, e.Oldest)
 }
 
 // PayloadError is why a batch is refused with a payload above the limit.
