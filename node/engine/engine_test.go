@@ -277,7 +277,14 @@ func TestGraceful(t *testing.T) {
 		if err := leader.stop(); err != nil {
 			t.Fatal(err)
 		}
-		follower.mustPublish("a", "x")
+		// The follower may not have heard of the new leader: then nothing is stored.
+		c.until("it is published", func() bool {
+			_, err := follower.publish(batchOf(message.ProducerID{}, 0, "a", "x"))
+			if err != nil && !errors.Is(err, ErrUnavailable) {
+				t.Error(err)
+			}
+			return err == nil
+		})
 		if d := time.Since(start); d > 250*time.Millisecond {
 			t.Errorf("a planned change of leader took %v", d)
 		}
