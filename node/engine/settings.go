@@ -81,7 +81,8 @@ func RaftConfig() *raft.Config {
 	c.LeaderLeaseTimeout = 200 * time.Millisecond
 	c.CommitTimeout = 5 * time.Millisecond
 	c.MaxAppendEntries = maxAppendEntries
-	c.BatchApplyCh = true
+	// BatchApplyCh stays off: what stands in that channel when Raft ends is never
+	// answered, and the committer gathers batches by itself.
 	c.NoLegacyTelemetry = true
 	// Snapshots follow bytes, see snapshots.go; the count of entries is the
 	// fallback for a stream of very small ones.
