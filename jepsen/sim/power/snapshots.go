@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -159,7 +161,9 @@ func (s *Snapshots) reap() error {
 		return err
 	}
 	for _, m := range list[min(keptSnapshots, len(list)):] {
-		if err := s.fsys.Remove(path.Join(snapshotDir, m.ID+snapshotSuffix)); err != nil {
+		// A snapshot of the node's own and one that is sent to it may end at once, and
+		// both reap.
+		if err := s.fsys.Remove(path.Join(snapshotDir, m.ID+snapshotSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
