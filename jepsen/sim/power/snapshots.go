@@ -61,7 +61,10 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 			continue
 		}
 		meta, _, err := s.read(id)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // reaped meanwhile
+		case err != nil:
 			return nil, err
 		}
 		out = append(out, meta)
