@@ -27,6 +27,9 @@ func newBenchStoresCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Step = func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s …\n", what) }
 			o.SegmentBytes = int64(segment)
+			if o.Data == "" {
+				return settings.Usagef("no stream: name a sample stream by --data")
+			}
 			r, err := stores.Run(cmd.Context(), o)
 			if err != nil {
 				return err

@@ -32,6 +32,9 @@ Who reads or starts before the oldest kept message gets an error that names it.`
 const setRetentionLong = `Set the policy of the whole stream, in the place of the one before. All messages
 that it does not keep are deleted on all nodes within seconds, for ever.
 
+Whole ranges of files go: about an eighth more than asked for may stay, and the
+newest range always does.
+
 --age is a time (90m, 36h, 7d), --bytes a size of files, as status shows them.`
 
 // Connection is how a command reaches a cluster.
