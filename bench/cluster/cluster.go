@@ -31,6 +31,9 @@ type Options struct {
 	Kills   int           // of the leader, in the last round
 	Step    func(string)  // is told what runs
 	RawArgs func(RawRaft) []string
+	// Profile is the folder that gets CPU profiles of the publishing loads; none
+	// are taken if it is empty.
+	Profile string
 }
 
 // Row is one measurement: the medians over the rounds.
@@ -224,7 +227,11 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c, err := procs.New(o.Binary, dir, 3)
+	var extra []string
+	if o.Profile != "" {
+		extra = append(extra, "--pprof")
+	}
+	c, err := procs.New(o.Binary, dir, 3, extra...)
 	if err != nil {
 		return err
 	}
@@ -246,7 +253,12 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 	for _, l := range []struct {
 		row, publishers, bytes int
 	}{{1, 1, 128}, {2, 4, 128}, {4, 1, 1024}, {5, 4, 1024}} {
-		rate, took, err := throughput(ctx, c, l.publishers, l.bytes, o.Load)
+		var rate float64
+		var took latencies
+		err := o.profiled(ctx, c, rows[l.row].name, func() (err error) {
+			rate, took, err = throughput(ctx, c, l.publishers, l.bytes, o.Load)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", rows[l.row].name, err)
 		}

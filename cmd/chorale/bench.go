@@ -40,6 +40,11 @@ func newBenchClusterCmd() *cobra.Command {
 			if o.Rounds < 1 || o.Load < 100*time.Millisecond || o.Kills < 0 {
 				return settings.Usagef("want --rounds from 1, --load from 100ms, --kills from 0")
 			}
+			if o.Profile != "" {
+				if err := os.MkdirAll(o.Profile, 0o755); err != nil {
+					return err
+				}
+			}
 			var err error
 			if o.Binary, err = os.Executable(); err != nil {
 				return err
@@ -61,6 +66,7 @@ func newBenchClusterCmd() *cobra.Command {
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "how often everything is measured")
 	f.DurationVar(&o.Load, "load", o.Load, "time of one load")
 	f.IntVar(&o.Kills, "kills", o.Kills, "how often the leader is killed, in the last round")
+	f.StringVar(&o.Profile, "profile", "", "folder that gets CPU profiles of the nodes and of the load, for go tool pprof")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
