@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
@@ -19,31 +20,33 @@ const (
 // completeTopics offers the next level of the topics that begin like the word, as
 // a shell does with folders: a level with others below it ends in a slash, and
 // can also be taken as a subtree.
-func (n *connection) completeTopics(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	if err := settings.Apply(cmd); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	c, err := n.dial()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	parent := word[:strings.LastIndexByte(word, '/')+1]
-	var filters []string
-	if parent != "" {
-		filters = []string{parent + "**"}
-	}
-	var names []string
-	for t, err := range c.Topics(ctx, filters...) {
-		if err != nil || len(names) == completionTopics {
-			break
+func completeTopics(n *connect.Connection) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		if err := settings.Apply(cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveError
 		}
-		names = append(names, t.Name)
+		c, err := n.Dial()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		parent := word[:strings.LastIndexByte(word, '/')+1]
+		var filters []string
+		if parent != "" {
+			filters = []string{parent + "**"}
+		}
+		var names []string
+		for t, err := range c.Topics(ctx, filters...) {
+			if err != nil || len(names) == completionTopics {
+				break
+			}
+			names = append(names, t.Name)
+		}
+		return nextLevels(names, parent, word), directive
 	}
-	return nextLevels(names, parent, word), directive
 }
 
 // nextLevels lists what can stand behind parent and begins like word. The names

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/node"
 
@@ -48,7 +49,7 @@ func printDev(out io.Writer, list []node.Addresses) {
 		apis = append(apis, a.API)
 	}
 	fmt.Fprintf(out, "\nThe cluster serves. In another terminal:\n\n")
-	if apis[0] != defaultAddr {
+	if apis[0] != connect.DefaultAddr {
 		fmt.Fprintf(out, "  export %s=%s\n", settings.EnvName("addr"), strings.Join(apis, ","))
 	}
 	fmt.Fprintf(out, "  chorale publish app/hello 'first message'\n"+

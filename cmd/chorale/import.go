@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 	"chorale/internal/tsv"
@@ -37,7 +38,7 @@ A malformed line ends the import; what stands before it is stored, nothing behin
 it is. --skip-bad leaves such lines out and counts them.`
 
 type importCmd struct {
-	connection
+	connect.Connection
 	producer string
 	cap      settings.Size
 	skipBad  bool
@@ -55,7 +56,7 @@ func newImportCmd() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: p.run,
 	}
-	p.addFlags(cmd)
+	p.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&p.producer, "producer", "", "`name` that the text is known by, instead of its hash")
 	f.Var(&p.cap, "cap", "longest payload that padding makes")
@@ -73,21 +74,21 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer text.close()
-	c, err := p.connect(cmd.Context())
+	c, err := p.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	before, err := p.stored(cmd.Context(), c, text.id)
 	if err != nil {
-		return p.explain(err)
+		return p.Explain(err)
 	}
 	pub, err := c.Publisher(client.PublisherOptions{Producer: text.id, FirstNumber: before + 1, GiveUpAfter: p.timeout})
 	if err != nil {
 		return err
 	}
 	run := &importRun{importCmd: p, cmd: cmd, text: text, pub: pub, before: before}
-	return p.explain(run.run())
+	return p.Explain(run.run())
 }
 
 // stored is how many lines earlier runs stored. Only a leader knows, and where

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 	"chorale/message"
@@ -35,7 +36,7 @@ const publishExample = `  chorale publish app/orders/created '{"id": 1}'
   printf 'a/debit\t10\nb/credit\t10\n' | chorale publish --atomic`
 
 type publishCmd struct {
-	connection
+	connect.Connection
 	topic   string
 	headers []string
 	expect  uint64
@@ -54,7 +55,7 @@ func newPublishCmd() *cobra.Command {
 		RunE:    p.run,
 	}
 	f := cmd.Flags()
-	p.addFlags(cmd)
+	p.AddFlags(cmd)
 	f.StringVar(&p.topic, "topic", "", "publish the lines of stdin to this `topic`")
 	f.StringArrayVar(&p.headers, "header", nil, "header of every message, `key=value`; may be repeated")
 	f.Uint64Var(&p.expect, "expect", 0, "store only if this `seq` is the topic's last; 0: if there is no such topic")
@@ -70,7 +71,7 @@ func (p *publishCmd) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := p.connect(cmd.Context())
+	c, err := p.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -80,9 +81,9 @@ func (p *publishCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if p.atomic || cmd.Flags().Changed("expect") {
-		return p.explain(p.unit(cmd, pub, source))
+		return p.Explain(p.unit(cmd, pub, source))
 	}
-	return p.explain(p.each(cmd, pub, source))
+	return p.Explain(p.each(cmd, pub, source))
 }
 
 // source yields the messages of the arguments or of stdin.

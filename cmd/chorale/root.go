@@ -1,6 +1,8 @@
 package main
 
 import (
+	"chorale/cmd/bench"
+	"chorale/cmd/retention"
 	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
@@ -47,8 +49,8 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(), newDevCmd())
-	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), newRetentionCmd())
-	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), newBenchCmd())
+	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), retention.New())
+	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())
 	return root
 }

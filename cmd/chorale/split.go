@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"chorale/bench/layout"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 	"chorale/compactor"
@@ -30,7 +31,7 @@ Waste is what a reader of one topic, or of one subtree, must read besides what i
 asked for.`
 
 type splitCmd struct {
-	connection
+	connect.Connection
 	live   bool
 	stores string
 	json   bool
@@ -48,7 +49,7 @@ func newSplitCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: p.run,
 	}
-	p.addFlags(cmd)
+	p.AddFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&p.live, "live", false, "take the volumes from the cluster at --addr")
 	f.StringVar(&p.stores, "stores", layout.Heuristic, "budget of adaptive: a number, or fixed3 for as many as fixed3 opens")
@@ -111,7 +112,7 @@ func (p *splitCmd) volumes(ctx context.Context, args []string) (string, []compac
 }
 
 func (p *splitCmd) liveVolumes(ctx context.Context) (string, []compactor.Volume, error) {
-	c, err := p.dial()
+	c, err := p.Dial()
 	if err != nil {
 		return "", nil, err
 	}
@@ -119,7 +120,7 @@ func (p *splitCmd) liveVolumes(ctx context.Context) (string, []compactor.Volume,
 	var volumes []compactor.Volume
 	for t, err := range c.Topics(ctx) {
 		if err != nil {
-			return "", nil, p.explain(err)
+			return "", nil, p.Explain(err)
 		}
 		volumes = append(volumes, compactor.Volume{Topic: t.Name, Bytes: t.Bytes, Messages: t.Messages})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"chorale/api"
 	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 
@@ -25,7 +26,7 @@ checks; with --wait it waits for it.`
 const statusTimeout = 3 * time.Second
 
 type statusCmd struct {
-	connection
+	connect.Connection
 	json  bool
 	ready bool
 	wait  time.Duration
@@ -41,7 +42,7 @@ func newStatusCmd() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    s.run,
 	}
-	s.addFlags(cmd)
+	s.AddFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&s.json, "json", false, "print everything as a JSON object")
 	f.BoolVar(&s.ready, "ready", false, "succeed if every node of --addr serves, and say nothing")
@@ -53,7 +54,7 @@ func (s *statusCmd) run(cmd *cobra.Command, _ []string) error {
 	if s.wait != 0 && !s.ready {
 		return settings.Usagef("--wait needs --ready")
 	}
-	c, err := s.dial()
+	c, err := s.Dial()
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (s *statusCmd) run(cmd *cobra.Command, _ []string) error {
 		return errors.Join(show.StatusJSON(cmd.OutOrStdout(), nodes), err)
 	}
 	if err != nil {
-		return s.explain(err)
+		return s.Explain(err)
 	}
 	return show.Status(cmd.OutOrStdout(), nodes)
 }

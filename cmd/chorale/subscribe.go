@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 	"chorale/topic"
@@ -37,7 +38,7 @@ const subscribeExample = `  chorale subscribe 'app/orders/**' --from -2h
   chorale subscribe 'app/**' 'web/*/errors' --from first --until-tip --output json`
 
 type subscribeCmd struct {
-	connection
+	connect.Connection
 	from     string
 	untilTip bool
 	limit    uint64
@@ -55,7 +56,7 @@ func newSubscribeCmd() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    s.run,
 	}
-	s.addFlags(cmd)
+	s.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&s.from, "from", "first", "`where` to start: first, tip, SEQ, TIME or -AGE")
 	f.BoolVar(&s.untilTip, "until-tip", false, "stop at the newest message of now")
@@ -63,7 +64,7 @@ func newSubscribeCmd() *cobra.Command {
 	f.VarP(&s.output, "output", "o", "format of a message")
 	s.timeout = 15 * time.Second
 	f.Var((*settings.Span)(&s.timeout), "timeout", "give up if no node has opened the subscription for so long")
-	cmd.ValidArgsFunction = s.completeTopics
+	cmd.ValidArgsFunction = completeTopics(&s.Connection)
 	return cmd
 }
 
@@ -83,14 +84,14 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	if err != nil {
 		return settings.Usagef("--from: %w", err)
 	}
-	c, err := s.connect(cmd.Context())
+	c, err := s.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{Filters: filters, From: startOf(p), UntilTip: s.untilTip})
 	if err != nil {
-		return s.explain(err)
+		return s.Explain(err)
 	}
 	defer sub.Close()
 	err = s.print(cmd, sub)
@@ -101,7 +102,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 		}
 		return nil
 	}
-	return s.explain(err)
+	return s.Explain(err)
 }
 
 // open bounds how long the opening may take; what is open may last for ever.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 
@@ -16,7 +17,7 @@ messages and encoded bytes of each and of everything below it.
 --json prints a line per topic instead: name, messages, bytes, last_seq.`
 
 type topicsCmd struct {
-	connection
+	connect.Connection
 	depth int
 	sort  settings.Choice
 	json  bool
@@ -31,12 +32,12 @@ func newTopicsCmd() *cobra.Command {
 		Example: "  chorale topics --depth 1 --sort bytes\n  chorale topics 'moby/docs/**' --depth 0",
 		RunE:    t.run,
 	}
-	t.addFlags(cmd)
+	t.AddFlags(cmd)
 	f := cmd.Flags()
 	f.IntVar(&t.depth, "depth", 2, "`levels` to show; 0 means all")
 	f.Var(&t.sort, "sort", "order of the branches of a level")
 	f.BoolVar(&t.json, "json", false, "print a JSON object per topic")
-	cmd.ValidArgsFunction = t.completeTopics
+	cmd.ValidArgsFunction = completeTopics(&t.Connection)
 	return cmd
 }
 
@@ -55,7 +56,7 @@ func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 	if err := checkFilters(filters); err != nil && len(filters) > 0 {
 		return err
 	}
-	c, err := t.dial()
+	c, err := t.Dial()
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 	encoder.SetEscapeHTML(false)
 	for s, err := range c.Topics(cmd.Context(), filters...) {
 		if err != nil {
-			return t.explain(err)
+			return t.Explain(err)
 		}
 		if t.json {
 			if err := encoder.Encode(jsonTopic{s.Name, s.Messages, s.Bytes, s.LastSeq}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"chorale/api"
-	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
 
@@ -37,22 +37,15 @@ newest range always does.
 
 --age is a time (90m, 36h, 7d), --bytes a size of files, as status shows them.`
 
-// Connection is how a command reaches a cluster.
-type Connection struct {
-	AddFlags func(*cobra.Command)
-	Dial     func() (*client.Client, error)
-	Explain  func(error) error // adds what to do about it
-}
-
 type retentionCmd struct {
-	Connection
+	connect.Connection
 	json  bool
 	age   settings.Age
 	bytes settings.Size
 }
 
 // New makes the command; each of its parts connects by itself.
-func New(connect func() Connection) *cobra.Command {
+func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "retention",
 		Short:   "Show and change what is kept, by age and by bytes",
@@ -63,7 +56,7 @@ func New(connect func() Connection) *cobra.Command {
 			return settings.Usagef("retention needs one of list, set and clear")
 		},
 	}
-	list, set, drop := retentionCmd{Connection: connect()}, retentionCmd{Connection: connect()}, retentionCmd{Connection: connect()}
+	var list, set, drop retentionCmd
 	add := func(r *retentionCmd, sub *cobra.Command) {
 		r.AddFlags(sub)
 		sub.Flags().BoolVar(&r.json, "json", false, "print what is kept as a JSON object")

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"chorale/bench/recoveries"
+	"chorale/cmd/connect"
 
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,7 @@ run from when a recovery was due. With --metrics the node's memory is read as we
 The messages stay behind, below bench/recoveries.`
 
 type benchRecoveriesCmd struct {
-	connection
+	connect.Connection
 	recoveries.Options
 	metrics string
 	json    bool
@@ -35,7 +36,7 @@ func newBenchRecoveriesCmd() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    b.run,
 	}
-	b.addFlags(cmd)
+	b.AddFlags(cmd)
 	f := cmd.Flags()
 	f.IntVar(&b.PerMinute, "per-minute", b.PerMinute, "recoveries a minute")
 	f.DurationVar(&b.For, "for", 0, "how long (default 10m)")
@@ -49,7 +50,7 @@ func newBenchRecoveriesCmd() *cobra.Command {
 }
 
 func (b *benchRecoveriesCmd) run(cmd *cobra.Command, _ []string) error {
-	c, err := b.connect(cmd.Context())
+	c, err := b.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package main
+// Package bench is the command of that name: flags and tables of the benchmarks.
+package bench
 
 import (
 	"fmt"
@@ -15,7 +16,8 @@ import (
 const benchLong = `Measure on the machine at hand. Every benchmark runs what it compares side by side,
 in one run: take the ratios, since machines differ and are noisy.`
 
-func newBenchCmd() *cobra.Command {
+// NewCommand makes `chorale bench` with all its benchmarks.
+func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure on this machine", Long: benchLong}
 	cmd.AddCommand(newBenchClusterCmd(), newBenchRaftNodeCmd(), newBenchTipCmd(), newBenchMergeCmd(), newBenchRecoveriesCmd(), newBenchStoresCmd())
 	return cmd
