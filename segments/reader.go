@@ -39,6 +39,10 @@ func (l *Log) NewReader(sel *topic.Selection, after uint64) *Reader {
 // BytesRead is how many bytes this reader has read from files.
 func (r *Reader) BytesRead() int64 { return r.q.BytesRead }
 
+// BytesLooked is how many bytes of tables and of records of files it has looked
+// through; those that others had read into the cache count too.
+func (r *Reader) BytesLooked() int64 { return r.q.BytesLooked }
+
 // scanBudget is how many bytes of files or memory one Read looks through before it
 // returns without having found anything, so that its caller can look at a context
 // and tell how far the reader has come.
@@ -114,31 +118,15 @@ func (r *Reader) stepMemory(out *scan.Output, s *stretch, last uint64) int64 {
 	return spent
 }
 
-// open starts on the range of the manifest that begins at index i: on its files, as
-// far as something is wanted of them, or, if one of these is not here, on those that
-// they replace. Tables count as looked through, and at least a byte, since the reader
-// comes nearer to its goal.
+// open starts on the range of the manifest that begins at index i. Tables count as
+// looked through, and at least a byte, since the reader comes nearer to its goal.
 func (r *Reader) open(v *view, i int) (int64, error) {
-	m := v.manifest.Files[i]
-	x, files := span{first: m.First, last: m.Last}, v.files[i:i+v.manifest.Layer(i)]
-	wanted := make([]*file, 0, len(files))
-	for j, f := range files {
-		m := v.manifest.Files[i+j]
-		if !r.q.Concerns(m) {
-			continue
-		}
-		if f == nil {
-			old, ok := v.keptAt(r.pos + 1)
-			if !ok {
-				return 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, m.Name(), r.pos+1)
-			}
-			x, wanted = old, old.files
-			break
-		}
-		wanted = append(wanted, f)
+	x, _, err := r.choose(v, i)
+	if err != nil {
+		return 0, err
 	}
 	before := r.q.BytesRead
-	c, err := r.log.scans.Open(r.q, x.first, x.last, r.pos, r.last, wanted)
+	c, err := r.log.scans.Open(r.q, x.first, x.last, r.pos, r.last, x.files)
 	switch {
 	case errors.Is(err, data.ErrGone):
 		return 1, nil // the next step sees a newer view
@@ -147,6 +135,28 @@ func (r *Reader) open(v *view, i int) (int64, error) {
 	}
 	r.scan = c
 	return r.q.BytesRead - before + 1, nil
+}
+
+// choose takes the files of a range that concern the reader, or, if one of these is not
+// here, those that they replace; and says of how many.
+func (r *Reader) choose(v *view, i int) (chosen span, of int, err error) {
+	m, files := v.manifest.Files[i], v.files[i:i+v.manifest.Layer(i)]
+	x := span{m.First, m.Last, make([]*file, 0, len(files))}
+	for j, f := range files {
+		m := v.manifest.Files[i+j]
+		if !r.q.Concerns(m) {
+			continue
+		}
+		if f == nil {
+			old, ok := v.keptAt(r.pos + 1)
+			if !ok {
+				return x, 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, m.Name(), r.pos+1)
+			}
+			return old, len(old.files), nil
+		}
+		x.files = append(x.files, f)
+	}
+	return x, len(files), nil
 }
 
 // stepFile gives out what is left of the window, and then loads the next one.

@@ -12,9 +12,10 @@ import (
 
 // Query is what one reader wants, and what it has read to find it. For one goroutine.
 type Query struct {
-	BytesRead int64 // from files
-	sel       *topic.Selection
-	topics    *topic.Table
+	BytesRead   int64 // from files
+	BytesLooked int64 // of tables that were read, and of records that came from blocks
+	sel         *topic.Selection
+	topics      *topic.Table
 
 	seen       uint32          // partitions of the table when the next two were made
 	partitions []bool          // by id: may hold a wanted topic
@@ -23,6 +24,11 @@ type Query struct {
 
 // NewQuery asks for the selected topics.
 func (s *Shared) NewQuery(sel *topic.Selection) *Query { return &Query{sel: sel, topics: s.Topics} }
+
+func (q *Query) readTable(bytes int64) {
+	q.BytesRead += bytes
+	q.BytesLooked += bytes
+}
 
 // Wants reports whether the topic with this id is wanted.
 func (q *Query) Wants(id uint32) bool { return q.sel.Match(id) }

@@ -142,7 +142,7 @@ func (c *Scan) wanted(p *part, take func(extent)) error {
 		return err
 	}
 	x, n, err := p.file.Segment()
-	c.q.BytesRead += n
+	c.q.readTable(n)
 	if err != nil {
 		return c.broken(p.file, err)
 	}
@@ -210,6 +210,7 @@ func (c *Scan) Done() bool { return c.end >= c.until }
 func (c *Scan) Load() (int64, error) {
 	start := uint32(c.end + 1 - c.first)
 	chosen, size, end := c.choose(start)
+	c.q.BytesLooked += int64(size)
 	before, w := c.w, c.emptyWindow()
 	at := w.carry(before, size)
 	c.pool.Put(before)

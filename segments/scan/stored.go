@@ -18,7 +18,7 @@ func (c *Scan) storeIndex(p *part) (*format.StoreIndex, error) {
 			return cached{}, 0, err
 		}
 		t := &p.file.Trailer.Tables
-		c.q.BytesRead += t[format.BlockTable].Bytes + t[format.ListTable].Bytes
+		c.q.readTable(t[format.BlockTable].Bytes + t[format.ListTable].Bytes)
 		return cached{index: x}, x.MemoryBytes(), nil
 	})
 	return v.index, c.broken(p.file, err)
