@@ -44,12 +44,14 @@ type Row struct {
 	MBs       float64 `json:"payload_mb_per_second,omitempty"`
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
+	// CPUMicros is the processor time a message of all nodes and of the load.
+	CPUMicros float64 `json:"cpu_us_per_message,omitempty"`
 	// Ratio to the raw row of the same load: of the rates, or of the p50s.
 	Ratio float64 `json:"ratio_to_raw,omitempty"`
 }
 
 // sample is one measurement of one round.
-type sample struct{ perSecond, mbs, p50, p99 float64 }
+type sample struct{ perSecond, mbs, p50, p99, cpu float64 }
 
 // Report is what a run found.
 type Report struct {
@@ -113,6 +115,7 @@ func summarize(samples map[string][]sample) Report {
 			MBs:       pick(list, func(s sample) float64 { return s.mbs }),
 			P50Millis: pick(list, func(s sample) float64 { return s.p50 }),
 			P99Millis: pick(list, func(s sample) float64 { return s.p99 }),
+			CPUMicros: pick(list, func(s sample) float64 { return s.cpu }),
 		}
 		if raw, ok := at[row.raw]; ok && raw.PerSecond > 0 && out.PerSecond > 0 {
 			out.Ratio = out.PerSecond / raw.PerSecond
@@ -126,6 +129,15 @@ func summarize(samples map[string][]sample) Report {
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// cpu is the processor time of some processes together.
+func cpu(pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		sum += procs.CPU(pid)
+	}
+	return sum
+}
 
 // raw runs a cluster of nothing but Raft through its loads.
 func (o Options) raw(ctx context.Context, samples map[string][]sample) (err error) {
@@ -138,6 +150,7 @@ func (o Options) raw(ctx context.Context, samples map[string][]sample) (err erro
 	if err != nil {
 		return err
 	}
+	var pids []int
 	for i := range 3 {
 		n := RawRaft{Dir: filepath.Join(dir, fmt.Sprint(i)), Addr: ports[i], Peers: ports[:3], Control: ports[3+i]}
 		cmd := exec.Command(o.Binary, o.RawArgs(n)...)
@@ -145,6 +158,7 @@ func (o Options) raw(ctx context.Context, samples map[string][]sample) (err erro
 		if err := cmd.Start(); err != nil {
 			return err
 		}
+		pids = append(pids, cmd.Process.Pid)
 		defer func() {
 			cmd.Process.Signal(syscall.SIGKILL)
 			cmd.Wait()
@@ -156,6 +170,7 @@ func (o Options) raw(ctx context.Context, samples map[string][]sample) (err erro
 	}
 	defer lead.Close()
 	for _, bytes := range []int{128, 1024} {
+		begun := cpu(pids)
 		a, err := lead.ask(Load{EntryBytes: rawEntry, InFlight: rawInFlight, Nanoseconds: int64(o.Load)})
 		if err != nil {
 			return err
@@ -168,6 +183,7 @@ func (o Options) raw(ctx context.Context, samples map[string][]sample) (err erro
 		samples[name] = append(samples[name], sample{
 			perSecond: rate * float64(rawEntry/bytes), mbs: rate * rawEntry / 1e6,
 			p50: millis(time.Duration(a.P50)), p99: millis(time.Duration(a.P99)),
+			cpu: micros(cpu(pids)-begun) / float64(a.Entries*uint64(rawEntry/bytes)),
 		})
 	}
 	a, err := lead.ask(Load{EntryBytes: 128, InFlight: 1, Nanoseconds: int64(o.Load)})
@@ -244,6 +260,10 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
+	pids := []int{os.Getpid()}
+	for _, n := range c.Nodes {
+		pids = append(pids, n.PID())
+	}
 	took, err := oneAtATime(ctx, c, 128, o.Load)
 	if err != nil {
 		return err
@@ -255,6 +275,7 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 	}{{1, 1, 128}, {2, 4, 128}, {4, 1, 1024}, {5, 4, 1024}} {
 		var rate float64
 		var took latencies
+		begun := cpu(pids)
 		err := o.profiled(ctx, c, rows[l.row].name, func() (err error) {
 			rate, took, err = throughput(ctx, c, l.publishers, l.bytes, o.Load)
 			return err
@@ -265,6 +286,7 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 		add(rows[l.row].name, sample{
 			perSecond: rate, mbs: rate * float64(l.bytes) / 1e6,
 			p50: millis(took.quantile(0.5)), p99: millis(took.quantile(0.99)),
+			cpu: micros(cpu(pids)-begun) / float64(len(took)),
 		})
 	}
 	for _, n := range c.Nodes {
@@ -291,7 +313,7 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 // WriteTable prints the report for a person.
 func (r Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "messages/s\tMB/s\tp50 ms\tp99 ms\tof raw\t  \t")
+	fmt.Fprintln(t, "messages/s\tMB/s\tp50 ms\tp99 ms\tCPU us\tof raw\t  \t")
 	for _, row := range r.Rows {
 		cell := func(v float64, format string) string {
 			if v == 0 {
@@ -299,8 +321,8 @@ func (r Report) WriteTable(w io.Writer) error {
 			}
 			return fmt.Sprintf(format, v)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t  %s\n", cell(row.PerSecond, "%.0f"), cell(row.MBs, "%.1f"),
-			cell(row.P50Millis, "%.2f"), cell(row.P99Millis, "%.2f"), cell(row.Ratio, "%.2f"), row.Name)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", cell(row.PerSecond, "%.0f"), cell(row.MBs, "%.1f"),
+			cell(row.P50Millis, "%.2f"), cell(row.P99Millis, "%.2f"), cell(row.CPUMicros, "%.2f"), cell(row.Ratio, "%.2f"), row.Name)
 	}
 	return t.Flush()
 }

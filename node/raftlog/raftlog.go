@@ -67,8 +67,11 @@ func Open(path string, deadline time.Duration) (*Store, error) {
 	var bolt *raftboltdb.BoltStore
 	err := guard(func() (err error) {
 		bolt, err = raftboltdb.New(raftboltdb.Options{
-			Path:                    path,
-			BoltOptions:             &bbolt.Options{Timeout: lockWait},
+			Path: path,
+			// A log that was cut has hundreds of megabytes of free pages. With the list of
+			// them in the file, every write of an entry would write that list too; so it is
+			// found again at the start, by a walk over the pages (BenchmarkCut).
+			BoltOptions:             &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
 			MsgpackUseNewTimeFormat: true,
 		})
 		return err
