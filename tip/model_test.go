@@ -289,6 +289,35 @@ func (m *model) checkIndex(id uint32, want []uint64, whole map[*block]bool) {
 	}
 }
 
+// weigh compares what the indexes say of a stretch with the slice.
+func (m *model) weigh() {
+	f, err := topic.ParseFilters(modelFilters[m.rnd.IntN(len(modelFilters))]...)
+	if err != nil {
+		m.fatalf("%v", err)
+	}
+	after, until := m.rnd.Uint64N(m.next()+5), m.rnd.Uint64N(m.next()+5)
+	if m.rnd.IntN(3) > 0 {
+		after = max(after, m.tip.Floor()-1)
+	}
+	got, err := m.tip.weigh(topic.NewSelection(m.table, f), after, until, uint64(m.rnd.IntN(100)))
+	until = min(until, m.head)
+	if evicted := after < until && after+1 < m.tip.Floor(); evicted != errors.Is(err, ErrEvicted) {
+		m.fatalf("weighed %d to %d, the floor is %d: %v", after+1, until, m.tip.Floor(), err)
+	} else if evicted {
+		return
+	}
+	var messages, size uint64
+	for seq := after + 1; seq <= until; seq++ {
+		if r := m.records[seq-m.first]; f.Match(m.table.Name(r.Topic())) {
+			messages++
+			size += uint64(message.Stride(len(r)))
+		}
+	}
+	if got.Messages != messages || got.LowBytes > size || got.HighBytes < size || got.Bytes < got.LowBytes || got.Bytes > got.HighBytes {
+		m.fatalf("%v from %d to %d: weighed %+v, there are %d messages of %d bytes", f.Canonical(), after+1, until, got, messages, size)
+	}
+}
+
 func (m *model) step() {
 	switch n := m.rnd.IntN(1000); {
 	case n < 500:
@@ -301,6 +330,8 @@ func (m *model) step() {
 		m.reset()
 	case n < 685:
 		m.check()
+	case n < 695:
+		m.weigh()
 	case len(m.readers) > 0:
 		m.read(m.readers[m.rnd.IntN(len(m.readers))])
 	}

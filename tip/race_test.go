@@ -106,6 +106,17 @@ func TestOvertakenWhileGathering(t *testing.T) {
 			r.Seek(scanned)
 		}
 	})
+	for _, filter := range []string{"t/**", "**"} {
+		wg.Go(func() { // who weighs is evicted as well, or counts every message
+			for sel := selection(t, table, filter); ctx.Err() == nil; {
+				after, until := tip.Floor()-1, tip.Head()
+				s, err := tip.Weigh(sel, after, until)
+				if err == nil && after < until && (s.Messages != until-after || s.LowBytes != 56*s.Messages || s.HighBytes < s.LowBytes) {
+					t.Errorf("%+v of %d messages", s, until-after)
+				}
+			}
+		})
+	}
 	r := message.NewRecord(message.Draft{Payload: make([]byte, 10)}, 0, 1, 0, 1)
 	for seq := uint64(1); seq <= messages; seq++ {
 		r.Stamp(uint32(seq*7919%partitions), seq, 0, 1)
