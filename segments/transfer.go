@@ -1,7 +1,6 @@
 package segments
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,25 @@ import (
 	"chorale/segments/data"
 )
 
-// ErrBadCopy is returned by Import when the copy broke off or is not the file: the
-// peer is to blame, not the disk.
-var ErrBadCopy = errors.New("a peer's copy of the file is no good")
+// ErrBadCopy is returned by Import when the copy broke off or is not the file (the
+// peer is to blame, not the disk), and by Rebuild.
+var ErrBadCopy = errors.New("a copy of the file is no good")
 
 // Import takes a missing file from a peer: it is written aside, checked against
 // the manifest and then installed. ErrBadCopy means that another peer may do
 // better; any other error is the disk's and ends the node. A file that is here
 // already is a success without reading.
 func (l *Log) Import(meta FileMeta, r io.Reader) error {
+	return l.bring(meta, func(w io.Writer) error {
+		// One byte more than there should be, to find what is too long.
+		_, err := io.Copy(w, copyReader{io.LimitReader(r, meta.Bytes+1)})
+		return err
+	})
+}
+
+// bring installs a missing file whose bytes write gives, whatever they come from: they
+// are checked against the manifest first.
+func (l *Log) bring(meta FileMeta, write func(io.Writer) error) error {
 	if wanted, err := l.beginImport(meta); !wanted {
 		return err
 	}
@@ -27,25 +36,29 @@ func (l *Log) Import(meta FileMeta, r io.Reader) error {
 	name := meta.Name()
 	l.folder.Claim(l.path(name))
 	err := disk.WriteFile(l.o.FS, l.o.Dir, name, func(w io.Writer) error {
-		sum := sha256.New()
-		// One byte more than there should be, to find what is too long.
-		n, err := io.Copy(io.MultiWriter(w, sum), copyReader{io.LimitReader(r, meta.Bytes+1)})
-		if err != nil {
+		sum := data.NewSum()
+		if err := write(io.MultiWriter(w, sum)); err != nil {
 			return err
 		}
-		if got := Hash(sum.Sum(nil)); n != meta.Bytes || got != meta.Hash {
-			return fmt.Errorf("%w: %d bytes with hash %s, want %d and %s", ErrBadCopy, n, got, meta.Bytes, meta.Hash)
+		if err := sum.Check(meta); err != nil {
+			return fmt.Errorf("%w: %w", ErrBadCopy, err)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	f, err := l.folder.Adopt(l.path(name), meta)
+	return l.place(meta)
+}
+
+// place takes a file in that has come to the folder under its name, sound.
+func (l *Log) place(meta FileMeta) error {
+	name := l.path(meta.Name())
+	f, err := l.folder.Adopt(name, meta)
 	if err != nil {
 		return err
 	}
-	if err := l.o.FS.Remove(l.path(name) + damagedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.o.FS.Remove(name + damagedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	l.mu.Lock()

@@ -1,0 +1,129 @@
+package segments
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"chorale/segments/data"
+	"chorale/segments/rebuild"
+)
+
+// Verify reads a live file wholly, beside all caches, and compares it with its hash.
+// A file that is damaged or gone is put aside and becomes missing, as if a reader had
+// found it: the error wraps ErrCorrupt then. ErrNotHere if it is missing already, or
+// not live any more. pace is told of the bytes before they are read; its errors come
+// back, as do those of the system that are no damage. Any goroutine.
+func (l *Log) Verify(meta FileMeta, pace func(bytes int64) error) error {
+	f := l.holdFile(meta.Hash)
+	if f == nil {
+		return fmt.Errorf("%w: %s", ErrNotHere, meta.Name())
+	}
+	// The error of the removal of a dropped file is not that of the file.
+	defer func() { _ = f.Unhold() }()
+	open, err := data.Verify(l.o.FS, f.Path, f.Meta, pace)
+	if err == nil || !open && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = fmt.Errorf("%s: %w: %w", f.Path, ErrCorrupt, err)
+	l.lose(f, err)
+	return err
+}
+
+// holdFile keeps a live file on the disk, or one that is kept until what replaced it is
+// here; nil if there is none.
+func (l *Log) holdFile(h Hash) *file {
+	v := l.view.Load()
+	files := v.files
+	for _, x := range v.kept {
+		files = append(files[:len(files):len(files)], x.files...)
+	}
+	for _, f := range files {
+		if f != nil && f.Meta.Hash == h && f.Hold() == nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// FileState is what this node has of a file of the manifest.
+type FileState struct {
+	FileMeta
+	Here bool // or in memory, if it is to be built from there
+}
+
+// Files lists the files of the manifest.
+func (l *Log) Files() []FileState {
+	v := l.view.Load()
+	out := make([]FileState, len(v.files))
+	for i, m := range v.manifest.Files {
+		out[i] = FileState{m, !v.lacks(i)}
+	}
+	return out
+}
+
+// Reclaim takes a missing file back that is on the disk after all: a sound copy that
+// somebody has put in its place, or the one that was put aside, if only the reading of
+// it had failed. ErrNotHere if there is none.
+func (l *Log) Reclaim(meta FileMeta) error {
+	if wanted, err := l.beginImport(meta); !wanted {
+		return err
+	}
+	defer l.endImport(meta.Hash)
+	name := l.path(meta.Name())
+	for _, at := range []string{name, name + damagedSuffix} {
+		_, err := data.Verify(l.o.FS, at, meta, func(int64) error { return nil })
+		if err != nil {
+			continue
+		}
+		if at != name {
+			l.folder.Claim(name)
+			if err := errors.Join(l.o.FS.Rename(at, name), l.o.FS.SyncDir(l.o.Dir)); err != nil {
+				return err
+			}
+		}
+		return l.place(meta)
+	}
+	return fmt.Errorf("%w: %s: nor a sound copy of it in %s", ErrNotHere, meta.Name(), l.o.Dir)
+}
+
+// Records gives padded records in the order of the stream, as Reader.Read does.
+type Records = rebuild.Records
+
+// Rebuild makes a missing file from the records of its range, which from gives from the
+// first on, all of them. The bytes are held against the manifest: a file that is not
+// the same is ErrBadCopy. A store can be told from the rest of its layer only if no
+// other file of that is missing; else, ErrNotHere. Other errors are those of from, and
+// the disk's.
+func (l *Log) Rebuild(meta FileMeta, from Records) error {
+	var others map[uint32]bool
+	if meta.Kind == KindStore {
+		var err error
+		if others, err = l.topicsBeside(meta); err != nil {
+			return err
+		}
+	}
+	write, err := rebuild.File(meta, l.o.Topics, others, from)
+	if err != nil {
+		return err
+	}
+	return l.bring(meta, write)
+}
+
+// topicsBeside are the topics of all other stores of a layer.
+func (l *Log) topicsBeside(meta FileMeta) (map[uint32]bool, error) {
+	out := make(map[uint32]bool)
+	for _, m := range l.Manifest().Files {
+		if m.First != meta.First || m.Hash == meta.Hash {
+			continue
+		}
+		topics, err := l.topicsOf(m.Hash)
+		if err != nil {
+			return nil, fmt.Errorf("which topics %s held: %w", meta.Name(), err)
+		}
+		for _, t := range topics {
+			out[t.ID] = true
+		}
+	}
+	return out, nil
+}
