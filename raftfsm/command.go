@@ -7,6 +7,7 @@ import (
 
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/members"
 	"chorale/segments"
 )
 
@@ -29,6 +30,7 @@ const (
 	KindAbandon
 	KindRetain
 	KindExpire
+	KindMember
 )
 
 // String is the kind's name in messages.
@@ -48,6 +50,8 @@ func (k Kind) String() string {
 		return "retain"
 	case KindExpire:
 		return "expire"
+	case KindMember:
+		return "member"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -92,14 +96,15 @@ func (g Genesis) validate() error {
 // Entry is a decoded Raft entry. It shares the entry's bytes.
 type Entry struct {
 	Kind    Kind
-	Genesis Genesis       // of KindGenesis
-	Edit    segments.Edit // of KindEdit
-	Plan    Plan          // of KindPlan
-	Abandon uint64        // of KindAbandon: index of the plan's entry
-	Time    int64         // of KindPublish: the leader's clock, ns since 1970 UTC
-	Batches [][]byte      // of KindPublish: encoded batches, not yet looked into
-	Retain  Retention     // of KindRetain
-	Expire  Expiry        // of KindExpire
+	Genesis Genesis        // of KindGenesis
+	Edit    segments.Edit  // of KindEdit
+	Plan    Plan           // of KindPlan
+	Abandon uint64         // of KindAbandon: index of the plan's entry
+	Time    int64          // of KindPublish: the leader's clock, ns since 1970 UTC
+	Batches [][]byte       // of KindPublish: encoded batches, not yet looked into
+	Retain  Retention      // of KindRetain
+	Expire  Expiry         // of KindExpire
+	Member  members.Change // of KindMember
 }
 
 // EncodeGenesis makes the Raft entry of a genesis.
@@ -149,7 +154,7 @@ func (e *Entry) decode(b []byte) error {
 	if e.Kind == 0 || b[1] == 0 {
 		return fmt.Errorf("%w: entry of kind %d, version %d", ErrCorrupt, b[0], b[1])
 	}
-	if e.Kind > KindExpire {
+	if e.Kind > KindMember {
 		return fmt.Errorf("%w: entry of unknown kind %d", ErrNewer, b[0])
 	}
 	if b[1] > entryVersion {
@@ -180,6 +185,8 @@ func (e *Entry) decode(b []byte) error {
 		return nil
 	case KindRetain, KindExpire:
 		return e.decodeRetention(body)
+	case KindMember:
+		return e.decodeMember(body)
 	default:
 		var err error
 		switch e.Edit, err = segments.DecodeEdit(body); {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"chorale/message"
+	"chorale/raftfsm/members"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -57,6 +58,7 @@ type FSM struct {
 	halted  error // wraps ErrHalted; nil while running
 	state   state
 	planned chan struct{} // closed and replaced when the active plan changes
+	joined  chan struct{} // the same, of the list of members
 
 	scratch scratch
 }
@@ -70,6 +72,7 @@ type state struct {
 	time      int64  // of the stream: never falls
 	plan      ActivePlan
 	retention Retention
+	members   members.List
 	stats     paged[TopicStats]
 	producers *producers
 }
@@ -84,7 +87,7 @@ type TopicStats struct {
 func New(o Options) *FSM {
 	return &FSM{
 		topics: o.Topics, tip: o.Tip, history: o.History, halt: o.Halt, mismatch: o.Mismatch,
-		state: state{producers: newProducers()}, planned: make(chan struct{}),
+		state: state{producers: newProducers()}, planned: make(chan struct{}), joined: make(chan struct{}),
 	}
 }
 
@@ -127,6 +130,8 @@ func (f *FSM) Apply(l *raft.Log) any {
 		r.Err = f.applyRetain(e.Retain)
 	case KindExpire:
 		r.Err = f.applyExpire(e.Expire)
+	case KindMember:
+		r.Err = f.applyMember(l.Index, e.Member)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index

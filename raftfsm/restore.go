@@ -73,9 +73,12 @@ func (s *restored) readState(r *frames.Reader) {
 	}
 	if r.Version >= 3 {
 		s.state.retention = Retention{Age: int64(r.UpTo(math.MaxInt64)), Bytes: int64(r.UpTo(math.MaxInt64))}
-		if s.state.retention == (Retention{}) {
+		if r.Version == 3 && s.state.retention == (Retention{}) {
 			r.Fail("a retention without a limit")
 		}
+	}
+	if r.Version >= 4 {
+		s.readMembers(r)
 	}
 }
 
@@ -312,6 +315,7 @@ func (f *FSM) install(s *restored) error {
 	f.state = s.state
 	f.mu.Unlock()
 	f.setPlan(s.state.plan)
+	f.setMembers(s.state.members)
 	return nil
 }
 

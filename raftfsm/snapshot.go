@@ -92,6 +92,11 @@ func (s *snapshot) writeState(w *frames.Writer) {
 		w.Uvarint(uint64(s.state.retention.Age))
 		w.Uvarint(uint64(s.state.retention.Bytes))
 	}
+	if s.state.version() >= 4 {
+		list := s.state.members.Encode()
+		w.Uvarint(uint64(len(list)))
+		w.Bytes(list)
+	}
 }
 
 func (s *snapshot) writePlan(w *frames.Writer) {

@@ -13,6 +13,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/members"
 	"chorale/segments"
 
 	"github.com/hashicorp/raft"
@@ -305,6 +306,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(x.snapshot())
 	x.must(EncodeRetain(Retention{Age: 7, Bytes: 9}))
 	f.Add(x.snapshot())
+	x.must(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
+	f.Add(x.snapshot())
 	entry := randomEntries(6, 1)[0]
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := newFixture(t, 0)
@@ -326,6 +329,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(EncodeAbandon(7))
 	f.Add(EncodeRetain(Retention{Age: 1, Bytes: 2}))
 	f.Add(EncodeExpire(Expiry{Time: 5, Oldest: 9}))
+	f.Add(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -347,6 +351,8 @@ func FuzzDecodeEntry(f *testing.F) {
 			again = EncodeRetain(e.Retain)
 		case KindExpire:
 			again = EncodeExpire(e.Expire)
+		case KindMember:
+			again = EncodeMember(e.Member)
 		}
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x is decoded and encoded as %x", b, again)
@@ -392,6 +398,8 @@ func TestRestoreBehindRightChecksums(t *testing.T) {
 	}
 	x.build()
 	x.must(randomEntries(5, 1)[0])
+	x.must(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
+	x.must(EncodeMember(members.Change{Op: members.Remove, ID: "n2"}))
 	sound := x.snapshot()
 	entry := randomEntries(6, 1)[0]
 	rng := rand.New(rand.NewPCG(9, 9))

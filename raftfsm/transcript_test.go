@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"chorale/message"
+	"chorale/raftfsm/members"
 	"chorale/segments"
 	"chorale/topic"
 
@@ -31,6 +32,7 @@ import (
 //	abandon plan=INDEX
 //	retain [age=NS] [bytes=N]
 //	expire oldest=SEQ [time=NS]
+//	member OP ID [folder=N] [voter] [data]
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
 //	topics, producers, stream, pending, view, active
@@ -100,6 +102,8 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		d.ScanArgs(t, "oldest", &x.Oldest)
 		d.MaybeScanArgs(t, "time", &x.Time)
 		return tr.answer(tr.apply(EncodeExpire(x))) + tr.files()
+	case "member":
+		return tr.answer(tr.apply(EncodeMember(memberChange(t, d)))) + tr.members()
 	case "entry":
 		var b []byte
 		fmt.Sscanf(d.CmdArgs[0].String(), "%x", &b)
@@ -116,6 +120,24 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	}
 	return tr.show(t, d.Cmd)
+}
+
+func memberChange(t *testing.T, d *datadriven.TestData) members.Change {
+	c := members.Change{ID: d.CmdArgs[1].Key, Voter: d.HasArg("voter"), HasData: d.HasArg("data")}
+	for c.Op = members.Join; c.Op.String() != d.CmdArgs[0].Key; {
+		c.Op++
+	}
+	d.MaybeScanArgs(t, "folder", (*uint64)(&c.Incarnation))
+	return c
+}
+
+func (tr *transcript) members() string {
+	var b strings.Builder
+	list, _ := tr.fsm.Members()
+	for _, m := range list {
+		fmt.Fprintf(&b, "%s: folder %d, voter %v, removed %v, invited %v, changed %d\n", m.ID, m.Incarnation, m.Voter, m.Removed, m.Invited, m.Changed)
+	}
+	return b.String()
 }
 
 // plan names the files from seq first to seq last, or one that does not exist.

@@ -28,7 +28,7 @@ import (
 const (
 	magic = "CHSNAP\x00\x00"
 	// Version is the newest one that is known.
-	Version = 3
+	Version = 4
 	// HeadBytes is the size of the head of a frame, MaxBytes bounds its payload.
 	HeadBytes = 12
 	MaxBytes  = 256 << 10

@@ -1,0 +1,68 @@
+package raftfsm
+
+import (
+	"fmt"
+
+	"chorale/raftfsm/frames"
+	"chorale/raftfsm/members"
+)
+
+// EncodeMember makes the Raft entry of a change of the list of members.
+func EncodeMember(c members.Change) []byte {
+	return c.Append(appendEntryHead(nil, KindMember))
+}
+
+func (e *Entry) decodeMember(b []byte) (err error) {
+	if e.Member, err = members.DecodeChange(b); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}
+
+// applyMember changes the list, or says why not. Whether a removal leaves a majority
+// is the leader's to look at, before it proposes: who lives is not in the log.
+func (f *FSM) applyMember(index uint64, c members.Change) error {
+	if f.state.genesis == (Genesis{}) {
+		return ErrNoGenesis
+	}
+	list, err := f.state.members.Apply(index, c)
+	if err != nil {
+		return err
+	}
+	f.setMembers(list)
+	return nil
+}
+
+func (f *FSM) setMembers(l members.List) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.members = l
+	close(f.joined)
+	f.joined = make(chan struct{})
+}
+
+// Members is the list of members, not to be changed. The channel is closed when there
+// is another one.
+func (f *FSM) Members() (members.List, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.members, f.joined
+}
+
+func (s *restored) readMembers(r *frames.Reader) {
+	b := make([]byte, r.UpTo(members.MaxListBytes))
+	r.Full(b)
+	if r.Err != nil {
+		return
+	}
+	list, err := members.Decode(b, s.state.index)
+	switch {
+	case err != nil:
+		r.Fail("members: %w", err)
+	case len(list) == 0:
+		r.Fail("no members where there are some")
+	case s.state.genesis == (Genesis{}):
+		r.Fail("members without a genesis")
+	}
+	s.state.members = list
+}
