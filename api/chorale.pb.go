@@ -153,6 +153,115 @@ func (PublishError_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{3, 0}
 }
 
+type Member_Role int32
+
+const (
+	Member_NONE      Member_Role = 0
+	Member_NON_VOTER Member_Role = 1
+	Member_VOTER     Member_Role = 2
+)
+
+// Enum value maps for Member_Role.
+var (
+	Member_Role_name = map[int32]string{
+		0: "NONE",
+		1: "NON_VOTER",
+		2: "VOTER",
+	}
+	Member_Role_value = map[string]int32{
+		"NONE":      0,
+		"NON_VOTER": 1,
+		"VOTER":     2,
+	}
+)
+
+func (x Member_Role) Enum() *Member_Role {
+	p := new(Member_Role)
+	*p = x
+	return p
+}
+
+func (x Member_Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Member_Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_chorale_proto_enumTypes[2].Descriptor()
+}
+
+func (Member_Role) Type() protoreflect.EnumType {
+	return &file_chorale_proto_enumTypes[2]
+}
+
+func (x Member_Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Member_Role.Descriptor instead.
+func (Member_Role) EnumDescriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{27, 0}
+}
+
+type ChangeMemberRequest_Change int32
+
+const (
+	ChangeMemberRequest_UNSPECIFIED ChangeMemberRequest_Change = 0
+	// The node may join, as a voter.
+	ChangeMemberRequest_ADD ChangeMemberRequest_Change = 1
+	// The node may join, and never votes unless it is promoted.
+	ChangeMemberRequest_ADD_NON_VOTER ChangeMemberRequest_Change = 2
+	ChangeMemberRequest_REMOVE        ChangeMemberRequest_Change = 3
+	ChangeMemberRequest_PROMOTE       ChangeMemberRequest_Change = 4
+	ChangeMemberRequest_DEMOTE        ChangeMemberRequest_Change = 5
+)
+
+// Enum value maps for ChangeMemberRequest_Change.
+var (
+	ChangeMemberRequest_Change_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "ADD",
+		2: "ADD_NON_VOTER",
+		3: "REMOVE",
+		4: "PROMOTE",
+		5: "DEMOTE",
+	}
+	ChangeMemberRequest_Change_value = map[string]int32{
+		"UNSPECIFIED":   0,
+		"ADD":           1,
+		"ADD_NON_VOTER": 2,
+		"REMOVE":        3,
+		"PROMOTE":       4,
+		"DEMOTE":        5,
+	}
+)
+
+func (x ChangeMemberRequest_Change) Enum() *ChangeMemberRequest_Change {
+	p := new(ChangeMemberRequest_Change)
+	*p = x
+	return p
+}
+
+func (x ChangeMemberRequest_Change) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChangeMemberRequest_Change) Descriptor() protoreflect.EnumDescriptor {
+	return file_chorale_proto_enumTypes[3].Descriptor()
+}
+
+func (ChangeMemberRequest_Change) Type() protoreflect.EnumType {
+	return &file_chorale_proto_enumTypes[3]
+}
+
+func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
+func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{28, 0}
+}
+
 type PublishRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the client, echoed in the response.
@@ -1848,6 +1957,716 @@ func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
+type ListMembersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersRequest) Reset() {
+	*x = ListMembersRequest{}
+	mi := &file_chorale_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersRequest) ProtoMessage() {}
+
+func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
+func (*ListMembersRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{25}
+}
+
+type ListMembersResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Members []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	// Empty if none is known: then nobody's lag is.
+	LeaderId string `protobuf:"bytes,2,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	// Who answers: the leader, or a node that knows of none.
+	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersResponse) Reset() {
+	*x = ListMembersResponse{}
+	mi := &file_chorale_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersResponse) ProtoMessage() {}
+
+func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
+func (*ListMembersResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ListMembersResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *ListMembersResponse) GetLeaderId() string {
+	if x != nil {
+		return x.LeaderId
+	}
+	return ""
+}
+
+func (x *ListMembersResponse) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+// Member is a node of the cluster, or one that was removed or invited.
+type Member struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// What the node is in Raft's configuration.
+	Role Member_Role `protobuf:"varint,2,opt,name=role,proto3,enum=chorale.v1.Member_Role" json:"role,omitempty"`
+	// What it is meant to be: NONE if it was removed.
+	Wish   Member_Role `protobuf:"varint,3,opt,name=wish,proto3,enum=chorale.v1.Member_Role" json:"wish,omitempty"`
+	Leader bool        `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	// alive, suspect, dead, left, unknown: what gossip says.
+	Gossip      string `protobuf:"bytes,5,opt,name=gossip,proto3" json:"gossip,omitempty"`
+	ApiAddress  string `protobuf:"bytes,6,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
+	HttpAddress string `protobuf:"bytes,7,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
+	RaftAddress string `protobuf:"bytes,8,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
+	// It may join with an empty folder and has not done so.
+	Invited bool `protobuf:"varint,9,opt,name=invited,proto3" json:"invited,omitempty"`
+	// The leader has an answer of this node that is not older than a few seconds. The
+	// fields below are from it.
+	Heard bool `protobuf:"varint,10,opt,name=heard,proto3" json:"heard,omitempty"`
+	// Entries that are committed and not applied there.
+	LogLag       uint64 `protobuf:"varint,11,opt,name=log_lag,json=logLag,proto3" json:"log_lag,omitempty"`
+	MissingFiles uint64 `protobuf:"varint,12,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
+	MissingBytes uint64 `protobuf:"varint,13,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
+	// Log and files have caught up, and stayed so.
+	CaughtUp      bool `protobuf:"varint,14,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_chorale_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Member) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Member) GetRole() Member_Role {
+	if x != nil {
+		return x.Role
+	}
+	return Member_NONE
+}
+
+func (x *Member) GetWish() Member_Role {
+	if x != nil {
+		return x.Wish
+	}
+	return Member_NONE
+}
+
+func (x *Member) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
+func (x *Member) GetGossip() string {
+	if x != nil {
+		return x.Gossip
+	}
+	return ""
+}
+
+func (x *Member) GetApiAddress() string {
+	if x != nil {
+		return x.ApiAddress
+	}
+	return ""
+}
+
+func (x *Member) GetHttpAddress() string {
+	if x != nil {
+		return x.HttpAddress
+	}
+	return ""
+}
+
+func (x *Member) GetRaftAddress() string {
+	if x != nil {
+		return x.RaftAddress
+	}
+	return ""
+}
+
+func (x *Member) GetInvited() bool {
+	if x != nil {
+		return x.Invited
+	}
+	return false
+}
+
+func (x *Member) GetHeard() bool {
+	if x != nil {
+		return x.Heard
+	}
+	return false
+}
+
+func (x *Member) GetLogLag() uint64 {
+	if x != nil {
+		return x.LogLag
+	}
+	return 0
+}
+
+func (x *Member) GetMissingFiles() uint64 {
+	if x != nil {
+		return x.MissingFiles
+	}
+	return 0
+}
+
+func (x *Member) GetMissingBytes() uint64 {
+	if x != nil {
+		return x.MissingBytes
+	}
+	return 0
+}
+
+func (x *Member) GetCaughtUp() bool {
+	if x != nil {
+		return x.CaughtUp
+	}
+	return false
+}
+
+type ChangeMemberRequest struct {
+	state  protoimpl.MessageState     `protogen:"open.v1"`
+	Change ChangeMemberRequest_Change `protobuf:"varint,1,opt,name=change,proto3,enum=chorale.v1.ChangeMemberRequest_Change" json:"change,omitempty"`
+	NodeId string                     `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// If set, refused in another cluster.
+	ClusterId     string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeMemberRequest) Reset() {
+	*x = ChangeMemberRequest{}
+	mi := &file_chorale_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeMemberRequest) ProtoMessage() {}
+
+func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
+func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
+	if x != nil {
+		return x.Change
+	}
+	return ChangeMemberRequest_UNSPECIFIED
+}
+
+func (x *ChangeMemberRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ChangeMemberRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+type ChangeMemberResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeMemberResponse) Reset() {
+	*x = ChangeMemberResponse{}
+	mi := &file_chorale_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeMemberResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeMemberResponse) ProtoMessage() {}
+
+func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
+func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{29}
+}
+
+type TransferLeadershipRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the voter that has come farthest.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// If set, refused in another cluster.
+	ClusterId     string `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferLeadershipRequest) Reset() {
+	*x = TransferLeadershipRequest{}
+	mi := &file_chorale_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferLeadershipRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferLeadershipRequest) ProtoMessage() {}
+
+func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
+func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TransferLeadershipRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *TransferLeadershipRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+type TransferLeadershipResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LeaderId      string                 `protobuf:"bytes,1,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferLeadershipResponse) Reset() {
+	*x = TransferLeadershipResponse{}
+	mi := &file_chorale_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferLeadershipResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferLeadershipResponse) ProtoMessage() {}
+
+func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
+func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TransferLeadershipResponse) GetLeaderId() string {
+	if x != nil {
+		return x.LeaderId
+	}
+	return ""
+}
+
+type JoinRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Of the node's data folder; drawn when that was made.
+	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Empty as long as the node is in no cluster.
+	ClusterId   string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	RaftAddress string `protobuf:"bytes,4,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
+	NonVoter    bool   `protobuf:"varint,5,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`
+	// The folder holds data of the node's life in the cluster.
+	HasData       bool `protobuf:"varint,6,opt,name=has_data,json=hasData,proto3" json:"has_data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_chorale_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *JoinRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *JoinRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetRaftAddress() string {
+	if x != nil {
+		return x.RaftAddress
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetNonVoter() bool {
+	if x != nil {
+		return x.NonVoter
+	}
+	return false
+}
+
+func (x *JoinRequest) GetHasData() bool {
+	if x != nil {
+		return x.HasData
+	}
+	return false
+}
+
+type JoinResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinResponse) Reset() {
+	*x = JoinResponse{}
+	mi := &file_chorale_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinResponse) ProtoMessage() {}
+
+func (x *JoinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
+func (*JoinResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *JoinResponse) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+type GetHealthRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthRequest) Reset() {
+	*x = GetHealthRequest{}
+	mi := &file_chorale_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthRequest) ProtoMessage() {}
+
+func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
+func (*GetHealthRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{34}
+}
+
+type GetHealthResponse struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	NodeId       string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Incarnation  uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	ClusterId    string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	AppliedIndex uint64                 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	MissingFiles uint64                 `protobuf:"varint,5,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
+	MissingBytes uint64                 `protobuf:"varint,6,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
+	// Whom the node follows.
+	LeaderId      string `protobuf:"bytes,7,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHealthResponse) Reset() {
+	*x = GetHealthResponse{}
+	mi := &file_chorale_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHealthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHealthResponse) ProtoMessage() {}
+
+func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
+func (*GetHealthResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetHealthResponse) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *GetHealthResponse) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *GetHealthResponse) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetMissingFiles() uint64 {
+	if x != nil {
+		return x.MissingFiles
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetMissingBytes() uint64 {
+	if x != nil {
+		return x.MissingBytes
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetLeaderId() string {
+	if x != nil {
+		return x.LeaderId
+	}
+	return ""
+}
+
 var File_chorale_proto protoreflect.FileDescriptor
 
 const file_chorale_proto_rawDesc = "" +
@@ -2000,7 +2819,75 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"N\n" +
 	"\x13SetRetentionRequest\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\"\x16\n" +
-	"\x14SetRetentionResponse2\xab\x04\n" +
+	"\x14SetRetentionResponse\"\x14\n" +
+	"\x12ListMembersRequest\"y\n" +
+	"\x13ListMembersResponse\x12,\n" +
+	"\amembers\x18\x01 \x03(\v2\x12.chorale.v1.MemberR\amembers\x12\x1b\n" +
+	"\tleader_id\x18\x02 \x01(\tR\bleaderId\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"\xee\x03\n" +
+	"\x06Member\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12+\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x17.chorale.v1.Member.RoleR\x04role\x12+\n" +
+	"\x04wish\x18\x03 \x01(\x0e2\x17.chorale.v1.Member.RoleR\x04wish\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\x12\x16\n" +
+	"\x06gossip\x18\x05 \x01(\tR\x06gossip\x12\x1f\n" +
+	"\vapi_address\x18\x06 \x01(\tR\n" +
+	"apiAddress\x12!\n" +
+	"\fhttp_address\x18\a \x01(\tR\vhttpAddress\x12!\n" +
+	"\fraft_address\x18\b \x01(\tR\vraftAddress\x12\x18\n" +
+	"\ainvited\x18\t \x01(\bR\ainvited\x12\x14\n" +
+	"\x05heard\x18\n" +
+	" \x01(\bR\x05heard\x12\x17\n" +
+	"\alog_lag\x18\v \x01(\x04R\x06logLag\x12#\n" +
+	"\rmissing_files\x18\f \x01(\x04R\fmissingFiles\x12#\n" +
+	"\rmissing_bytes\x18\r \x01(\x04R\fmissingBytes\x12\x1b\n" +
+	"\tcaught_up\x18\x0e \x01(\bR\bcaughtUp\"*\n" +
+	"\x04Role\x12\b\n" +
+	"\x04NONE\x10\x00\x12\r\n" +
+	"\tNON_VOTER\x10\x01\x12\t\n" +
+	"\x05VOTER\x10\x02\"\xe9\x01\n" +
+	"\x13ChangeMemberRequest\x12>\n" +
+	"\x06change\x18\x01 \x01(\x0e2&.chorale.v1.ChangeMemberRequest.ChangeR\x06change\x12\x17\n" +
+	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\"Z\n" +
+	"\x06Change\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\a\n" +
+	"\x03ADD\x10\x01\x12\x11\n" +
+	"\rADD_NON_VOTER\x10\x02\x12\n" +
+	"\n" +
+	"\x06REMOVE\x10\x03\x12\v\n" +
+	"\aPROMOTE\x10\x04\x12\n" +
+	"\n" +
+	"\x06DEMOTE\x10\x05\"\x16\n" +
+	"\x14ChangeMemberResponse\"S\n" +
+	"\x19TransferLeadershipRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\"9\n" +
+	"\x1aTransferLeadershipResponse\x12\x1b\n" +
+	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\xc2\x01\n" +
+	"\vJoinRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12!\n" +
+	"\fraft_address\x18\x04 \x01(\tR\vraftAddress\x12\x1b\n" +
+	"\tnon_voter\x18\x05 \x01(\bR\bnonVoter\x12\x19\n" +
+	"\bhas_data\x18\x06 \x01(\bR\ahasData\"-\n" +
+	"\fJoinResponse\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x12\n" +
+	"\x10GetHealthRequest\"\xf9\x01\n" +
+	"\x11GetHealthResponse\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12#\n" +
+	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12#\n" +
+	"\rmissing_files\x18\x05 \x01(\x04R\fmissingFiles\x12#\n" +
+	"\rmissing_bytes\x18\x06 \x01(\x04R\fmissingBytes\x12\x1b\n" +
+	"\tleader_id\x18\a \x01(\tR\bleaderId2\xab\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
 	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12M\n" +
@@ -2009,9 +2896,15 @@ const file_chorale_proto_rawDesc = "" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
 	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
 	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
-	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2R\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\x91\x02\n" +
+	"\aCluster\x12N\n" +
+	"\vListMembers\x12\x1e.chorale.v1.ListMembersRequest\x1a\x1f.chorale.v1.ListMembersResponse\x12Q\n" +
+	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12c\n" +
+	"\x12TransferLeadership\x12%.chorale.v1.TransferLeadershipRequest\x1a&.chorale.v1.TransferLeadershipResponse2\xd7\x01\n" +
 	"\x04Peer\x12J\n" +
-	"\tFetchFile\x12\x1c.chorale.v1.FetchFileRequest\x1a\x1d.chorale.v1.FetchFileResponse0\x01B\rZ\vchorale/apib\x06proto3"
+	"\tFetchFile\x12\x1c.chorale.v1.FetchFileRequest\x1a\x1d.chorale.v1.FetchFileResponse0\x01\x129\n" +
+	"\x04Join\x12\x17.chorale.v1.JoinRequest\x1a\x18.chorale.v1.JoinResponse\x12H\n" +
+	"\tGetHealth\x12\x1c.chorale.v1.GetHealthRequest\x1a\x1d.chorale.v1.GetHealthResponseB\rZ\vchorale/apib\x06proto3"
 
 var (
 	file_chorale_proto_rawDescOnce sync.Once
@@ -2025,71 +2918,98 @@ func file_chorale_proto_rawDescGZIP() []byte {
 	return file_chorale_proto_rawDescData
 }
 
-var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_chorale_proto_goTypes = []any{
-	(Outcome_Kind)(0),            // 0: chorale.v1.Outcome.Kind
-	(PublishError_Kind)(0),       // 1: chorale.v1.PublishError.Kind
-	(*PublishRequest)(nil),       // 2: chorale.v1.PublishRequest
-	(*PublishResponse)(nil),      // 3: chorale.v1.PublishResponse
-	(*Outcome)(nil),              // 4: chorale.v1.Outcome
-	(*PublishError)(nil),         // 5: chorale.v1.PublishError
-	(*SubscribeRequest)(nil),     // 6: chorale.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),    // 7: chorale.v1.SubscribeResponse
-	(*Opened)(nil),               // 8: chorale.v1.Opened
-	(*TopicName)(nil),            // 9: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),    // 10: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),   // 11: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),           // 12: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),     // 13: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),    // 14: chorale.v1.GetStatusResponse
-	(*TipStatus)(nil),            // 15: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),        // 16: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),         // 17: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),   // 18: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),  // 19: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),     // 20: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),    // 21: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),      // 22: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),  // 23: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil), // 24: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),  // 25: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil), // 26: chorale.v1.SetRetentionResponse
+	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
+	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
+	(Member_Role)(0),                   // 2: chorale.v1.Member.Role
+	(ChangeMemberRequest_Change)(0),    // 3: chorale.v1.ChangeMemberRequest.Change
+	(*PublishRequest)(nil),             // 4: chorale.v1.PublishRequest
+	(*PublishResponse)(nil),            // 5: chorale.v1.PublishResponse
+	(*Outcome)(nil),                    // 6: chorale.v1.Outcome
+	(*PublishError)(nil),               // 7: chorale.v1.PublishError
+	(*SubscribeRequest)(nil),           // 8: chorale.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),          // 9: chorale.v1.SubscribeResponse
+	(*Opened)(nil),                     // 10: chorale.v1.Opened
+	(*TopicName)(nil),                  // 11: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),          // 12: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),         // 13: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),                 // 14: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),           // 15: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 16: chorale.v1.GetStatusResponse
+	(*TipStatus)(nil),                  // 17: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 18: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 19: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 20: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 21: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 22: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 23: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 24: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 25: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 26: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 27: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 28: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 29: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 30: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 31: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 32: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 33: chorale.v1.ChangeMemberResponse
+	(*TransferLeadershipRequest)(nil),  // 34: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 35: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 36: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 37: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 38: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 39: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
-	4,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
-	5,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
+	6,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
+	7,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
 	0,  // 2: chorale.v1.Outcome.kind:type_name -> chorale.v1.Outcome.Kind
 	1,  // 3: chorale.v1.PublishError.kind:type_name -> chorale.v1.PublishError.Kind
-	8,  // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
-	9,  // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
-	12, // 6: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	15, // 7: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	16, // 8: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	17, // 9: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	22, // 10: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	22, // 11: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	2,  // 12: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	6,  // 13: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	10, // 14: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	13, // 15: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	18, // 16: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	23, // 17: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	25, // 18: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	20, // 19: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	3,  // 20: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	7,  // 21: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	11, // 22: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	14, // 23: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	19, // 24: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	24, // 25: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	26, // 26: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	21, // 27: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	20, // [20:28] is the sub-list for method output_type
-	12, // [12:20] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
+	11, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
+	14, // 6: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
+	17, // 7: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	18, // 8: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	19, // 9: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	24, // 10: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	24, // 11: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	31, // 12: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	2,  // 13: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	2,  // 14: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	3,  // 15: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	4,  // 16: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	8,  // 17: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	12, // 18: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	15, // 19: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	20, // 20: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	25, // 21: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	27, // 22: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	29, // 23: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	32, // 24: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	34, // 25: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	22, // 26: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	36, // 27: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	38, // 28: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	5,  // 29: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	9,  // 30: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 31: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	16, // 32: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	21, // 33: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	26, // 34: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	28, // 35: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	30, // 36: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	33, // 37: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	35, // 38: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	23, // 39: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	37, // 40: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	39, // 41: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	29, // [29:42] is the sub-list for method output_type
+	16, // [16:29] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -2107,10 +3027,10 @@ func file_chorale_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   25,
+			NumEnums:      4,
+			NumMessages:   36,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_chorale_proto_goTypes,
 		DependencyIndexes: file_chorale_proto_depIdxs,

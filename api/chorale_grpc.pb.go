@@ -396,7 +396,205 @@ var Stream_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Cluster_ListMembers_FullMethodName        = "/chorale.v1.Cluster/ListMembers"
+	Cluster_ChangeMember_FullMethodName       = "/chorale.v1.Cluster/ChangeMember"
+	Cluster_TransferLeadership_FullMethodName = "/chorale.v1.Cluster/TransferLeadership"
+)
+
+// ClusterClient is the client API for Cluster service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Cluster is for operators: who belongs to the cluster. Any node takes these calls and
+// asks the leader. A refusal is FAILED_PRECONDITION, or NOT_FOUND for an unknown node;
+// its google.rpc.ErrorInfo has the reason, its text the way out.
+type ClusterClient interface {
+	// ListMembers tells who belongs to the cluster, and how far each is. Without a
+	// leader the node tells what it knows by itself.
+	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// ChangeMember adds, removes, promotes or demotes a node. It returns when the change
+	// is committed; Raft's configuration follows within seconds.
+	ChangeMember(ctx context.Context, in *ChangeMemberRequest, opts ...grpc.CallOption) (*ChangeMemberResponse, error)
+	// TransferLeadership lets another voter lead, and returns when one does.
+	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
+}
+
+type clusterClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewClusterClient(cc grpc.ClientConnInterface) ClusterClient {
+	return &clusterClient{cc}
+}
+
+func (c *clusterClient) ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMembersResponse)
+	err := c.cc.Invoke(ctx, Cluster_ListMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterClient) ChangeMember(ctx context.Context, in *ChangeMemberRequest, opts ...grpc.CallOption) (*ChangeMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeMemberResponse)
+	err := c.cc.Invoke(ctx, Cluster_ChangeMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferLeadershipResponse)
+	err := c.cc.Invoke(ctx, Cluster_TransferLeadership_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ClusterServer is the server API for Cluster service.
+// All implementations must embed UnimplementedClusterServer
+// for forward compatibility.
+//
+// Cluster is for operators: who belongs to the cluster. Any node takes these calls and
+// asks the leader. A refusal is FAILED_PRECONDITION, or NOT_FOUND for an unknown node;
+// its google.rpc.ErrorInfo has the reason, its text the way out.
+type ClusterServer interface {
+	// ListMembers tells who belongs to the cluster, and how far each is. Without a
+	// leader the node tells what it knows by itself.
+	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// ChangeMember adds, removes, promotes or demotes a node. It returns when the change
+	// is committed; Raft's configuration follows within seconds.
+	ChangeMember(context.Context, *ChangeMemberRequest) (*ChangeMemberResponse, error)
+	// TransferLeadership lets another voter lead, and returns when one does.
+	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
+	mustEmbedUnimplementedClusterServer()
+}
+
+// UnimplementedClusterServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedClusterServer struct{}
+
+func (UnimplementedClusterServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
+}
+func (UnimplementedClusterServer) ChangeMember(context.Context, *ChangeMemberRequest) (*ChangeMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeMember not implemented")
+}
+func (UnimplementedClusterServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
+}
+func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
+func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
+
+// UnsafeClusterServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ClusterServer will
+// result in compilation errors.
+type UnsafeClusterServer interface {
+	mustEmbedUnimplementedClusterServer()
+}
+
+func RegisterClusterServer(s grpc.ServiceRegistrar, srv ClusterServer) {
+	// If the following call panics, it indicates UnimplementedClusterServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Cluster_ServiceDesc, srv)
+}
+
+func _Cluster_ListMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).ListMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_ListMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).ListMembers(ctx, req.(*ListMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Cluster_ChangeMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).ChangeMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_ChangeMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).ChangeMember(ctx, req.(*ChangeMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Cluster_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferLeadershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).TransferLeadership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_TransferLeadership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).TransferLeadership(ctx, req.(*TransferLeadershipRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Cluster_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "chorale.v1.Cluster",
+	HandlerType: (*ClusterServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListMembers",
+			Handler:    _Cluster_ListMembers_Handler,
+		},
+		{
+			MethodName: "ChangeMember",
+			Handler:    _Cluster_ChangeMember_Handler,
+		},
+		{
+			MethodName: "TransferLeadership",
+			Handler:    _Cluster_TransferLeadership_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "chorale.proto",
+}
+
+const (
 	Peer_FetchFile_FullMethodName = "/chorale.v1.Peer/FetchFile"
+	Peer_Join_FullMethodName      = "/chorale.v1.Peer/Join"
+	Peer_GetHealth_FullMethodName = "/chorale.v1.Peer/GetHealth"
 )
 
 // PeerClient is the client API for Peer service.
@@ -407,6 +605,11 @@ const (
 type PeerClient interface {
 	// FetchFile streams one immutable data file, named by its content hash.
 	FetchFile(ctx context.Context, in *FetchFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchFileResponse], error)
+	// Join makes a node a member, or confirms that it is one. Any node takes it and asks
+	// the leader. Refused as the calls of Cluster are.
+	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
+	// GetHealth tells the leader how far a node is.
+	GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error)
 }
 
 type peerClient struct {
@@ -436,6 +639,26 @@ func (c *peerClient) FetchFile(ctx context.Context, in *FetchFileRequest, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_FetchFileClient = grpc.ServerStreamingClient[FetchFileResponse]
 
+func (c *peerClient) Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JoinResponse)
+	err := c.cc.Invoke(ctx, Peer_Join_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerClient) GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHealthResponse)
+	err := c.cc.Invoke(ctx, Peer_GetHealth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PeerServer is the server API for Peer service.
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
@@ -444,6 +667,11 @@ type Peer_FetchFileClient = grpc.ServerStreamingClient[FetchFileResponse]
 type PeerServer interface {
 	// FetchFile streams one immutable data file, named by its content hash.
 	FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error
+	// Join makes a node a member, or confirms that it is one. Any node takes it and asks
+	// the leader. Refused as the calls of Cluster are.
+	Join(context.Context, *JoinRequest) (*JoinResponse, error)
+	// GetHealth tells the leader how far a node is.
+	GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error)
 	mustEmbedUnimplementedPeerServer()
 }
 
@@ -456,6 +684,12 @@ type UnimplementedPeerServer struct{}
 
 func (UnimplementedPeerServer) FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error {
 	return status.Error(codes.Unimplemented, "method FetchFile not implemented")
+}
+func (UnimplementedPeerServer) Join(context.Context, *JoinRequest) (*JoinResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedPeerServer) GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHealth not implemented")
 }
 func (UnimplementedPeerServer) mustEmbedUnimplementedPeerServer() {}
 func (UnimplementedPeerServer) testEmbeddedByValue()              {}
@@ -489,13 +723,58 @@ func _Peer_FetchFile_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Peer_FetchFileServer = grpc.ServerStreamingServer[FetchFileResponse]
 
+func _Peer_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JoinRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Join(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Join_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Join(ctx, req.(*JoinRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Peer_GetHealth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHealthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).GetHealth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_GetHealth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).GetHealth(ctx, req.(*GetHealthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Peer_ServiceDesc is the grpc.ServiceDesc for Peer service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Peer_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "chorale.v1.Peer",
 	HandlerType: (*PeerServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Join",
+			Handler:    _Peer_Join_Handler,
+		},
+		{
+			MethodName: "GetHealth",
+			Handler:    _Peer_GetHealth_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "FetchFile",
