@@ -23,6 +23,7 @@ import (
 type world struct {
 	t       rapid.TB
 	fsys    *disk.Mem
+	read    int64 // bytes, through the file systems of open
 	table   *topic.Table
 	history *segments.Log
 	tip     *tip.Tip
@@ -46,7 +47,7 @@ func newWorld(t rapid.TB, ring, target int64) *world {
 }
 
 func (w *world) open() *segments.Log {
-	l, err := segments.Open(segments.Options{FS: w.fsys.Mount(), Dir: "data", Topics: w.table, PendingStretches: 3})
+	l, err := segments.Open(segments.Options{FS: counted{w.fsys.Mount(), &w.read}, Dir: "data", Topics: w.table, PendingStretches: 3})
 	check(w.t, err)
 	return l
 }
@@ -231,6 +232,10 @@ func runModel(rt *rapid.T) {
 				s.Close()
 				subscribers[i] = w.subscribe(s.filters, s.pos)
 			}
+		},
+		"explain": func(rt *rapid.T) {
+			after := rapid.Uint64Range(w.history.Oldest()-1, w.history.End()).Draw(rt, "after")
+			w.explain(ctx, someFilters.Draw(rt, "filters"), after)
 		},
 		"damage": func(rt *rapid.T) { w.damage(rt) },
 		"expire": func(*rapid.T) { w.expire() },

@@ -31,6 +31,7 @@ type Cursor struct {
 	source  Source
 	sel     *topic.Selection
 	pos     uint64
+	looked  int64            // of readers that were let go
 	history *segments.Reader // while in the history
 	tip     *tip.Reader      // while in the tip
 }
@@ -96,9 +97,18 @@ func (c *Cursor) readTip(dst []byte, limit int) ([]byte, message.Progress, error
 
 func (c *Cursor) leaveHistory() {
 	if c.history != nil {
+		c.looked += c.history.BytesLooked()
 		c.history.Close()
 		c.history = nil
 	}
+}
+
+// BytesLooked is how many bytes of files it has looked through; see segments.Reader.
+func (c *Cursor) BytesLooked() int64 {
+	if c.history != nil {
+		return c.looked + c.history.BytesLooked()
+	}
+	return c.looked
 }
 
 // Position is the last seq considered: the resume position.
