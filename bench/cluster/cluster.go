@@ -131,6 +131,15 @@ func summarize(samples map[string][]sample) Report {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
+// pidsOf are the processes of a running cluster and this one, which makes the load.
+func pidsOf(c *procs.Cluster) []int {
+	pids := []int{os.Getpid()}
+	for _, n := range c.Nodes {
+		pids = append(pids, n.PID())
+	}
+	return pids
+}
+
 // cpu is the processor time of some processes together.
 func cpu(pids []int) (sum time.Duration) {
 	for _, pid := range pids {
@@ -260,10 +269,7 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
-	pids := []int{os.Getpid()}
-	for _, n := range c.Nodes {
-		pids = append(pids, n.PID())
-	}
+	pids := pidsOf(c)
 	took, err := oneAtATime(ctx, c, 128, o.Load)
 	if err != nil {
 		return err

@@ -61,17 +61,21 @@ type Store struct {
 	newest atomic.Pointer[mark]
 }
 
+// pageBytes is bbolt's page in a new file. Each write of an entry writes the list of
+// free pages too, and a log that was cut has hundreds of megabytes of them: with pages
+// of 4 KiB that is 650 KB an entry, however small, with these 250 KB (BenchmarkCut).
+// Larger pages cost more than they save. bbolt can find the list again at each start
+// instead of writing it, but then a damaged page is a panic of a goroutine of its own.
+const pageBytes = 16 << 10
+
 // Open opens or makes the log at path, in raft-boltdb's format. Zero deadline
 // means DefaultDeadline.
 func Open(path string, deadline time.Duration) (*Store, error) {
 	var bolt *raftboltdb.BoltStore
 	err := guard(func() (err error) {
 		bolt, err = raftboltdb.New(raftboltdb.Options{
-			Path: path,
-			// A log that was cut has hundreds of megabytes of free pages. With the list of
-			// them in the file, every write of an entry would write that list too; so it is
-			// found again at the start, by a walk over the pages (BenchmarkCut).
-			BoltOptions:             &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
+			Path:                    path,
+			BoltOptions:             &bbolt.Options{Timeout: lockWait, PageSize: pageBytes},
 			MsgpackUseNewTimeFormat: true,
 		})
 		return err
