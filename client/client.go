@@ -59,7 +59,7 @@ func Dial(addresses []string, o Options) (*Client, error) {
 	}
 	set, err := nodes.Dial(addresses, append(options, o.DialOptions...)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, invalid{err}
 	}
 	c := &Client{nodes: set, stall: o.StallAfter}
 	if c.stall <= 0 {

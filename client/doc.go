@@ -51,6 +51,14 @@
 // A subscriber that reads slowly is never disconnected and costs bounded memory on
 // both sides. NextBatch is for those who read millions a second.
 //
+// # Waiting
+//
+// Publishers and subscriptions wait by themselves while no node serves them: none
+// answers, there is no leader, a file is missing. OnWait of their options tells why
+// (see Wait), and when it goes on:
+//
+//	OnWait: func(w client.Wait) { log.Print(w) }
+//
 // # Errors
 //
 // Errors wrap one of few sentinels, named for what a program can do about them; see

@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -80,9 +82,41 @@ func (e *ViolationError) Error() string {
 // Unwrap makes errors.Is find message.ErrCorrupt.
 func (e *ViolationError) Unwrap() error { return e.Err }
 
+// invalid is an error that says by itself what is invalid, and is ErrInvalid.
+type invalid struct{ error }
+
+// Is makes errors.Is find ErrInvalid.
+func (invalid) Is(target error) bool { return target == ErrInvalid }
+
+// Unwrap is the error itself.
+func (i invalid) Unwrap() error { return i.error }
+
+// nodeError is what was wrong with a node, without the node's address.
+type nodeError struct {
+	kind error
+	text string
+}
+
+// Error is what the node said, or what it did.
+func (e *nodeError) Error() string { return e.text }
+
+// Unwrap is one of the errors of this package.
+func (e *nodeError) Unwrap() error { return e.kind }
+
+// at is the whole error, for someone who does not see beside it of which node it is.
+func (e *nodeError) at(address string) error {
+	return fmt.Errorf("%w: node %s: %s", e.kind, address, e.text)
+}
+
 // callError is the error of a gRPC call to a node, and whether another node may do
 // better.
 func callError(address string, err error) (wrapped error, retry bool) {
+	e, retry := refusal(err)
+	return e.at(address), retry
+}
+
+// refusal is callError without the address.
+func refusal(err error) (e *nodeError, retry bool) {
 	kind, retry := ErrUnavailable, true
 	switch status.Code(err) {
 	case codes.InvalidArgument:
@@ -97,11 +131,39 @@ func callError(address string, err error) (wrapped error, retry bool) {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		kind, retry = ErrDenied, false
 	}
-	text := err.Error()
-	if s, ok := status.FromError(err); ok {
-		text = fmt.Sprintf("%s (%s)", s.Message(), s.Code())
+	return &nodeError{kind, text(err)}, retry
+}
+
+// kinds are the words that a node puts before an error of a kind, and which the
+// kind says here.
+var kinds = []string{"invalid: ", "unavailable: ", "outcome unknown: "}
+
+// brief is a node's text without them.
+func brief(s string) string {
+	for _, k := range kinds {
+		s = strings.TrimPrefix(s, k)
 	}
-	return fmt.Errorf("%w: node %s: %s", kind, address, text), retry
+	return s
+}
+
+// text is an error of a call in a person's words: gRPC's own wrappings say nothing
+// to one, nor does its code where the kind of the error says the same.
+func text(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return brief(err.Error())
+	}
+	out := brief(s.Message())
+	if quoted, ok := strings.CutPrefix(out, "connection error: desc = "); ok {
+		if plain, err := strconv.Unquote(quoted); err == nil {
+			out = strings.TrimPrefix(strings.TrimPrefix(plain, "transport: "), "Error while dialing: ")
+		}
+	}
+	switch s.Code() {
+	case codes.Unavailable, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition, codes.Unauthenticated, codes.PermissionDenied:
+		return out
+	}
+	return fmt.Sprintf("%s (%s)", out, s.Code())
 }
 
 // reason is what the node's error info says beside the code; "" without one.

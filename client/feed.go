@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"chorale/api"
 	"chorale/client/nodes"
+	"chorale/client/waits"
 
 	"google.golang.org/grpc"
 )
@@ -24,7 +24,7 @@ type feed struct {
 	request *api.SubscribeRequest
 	filters []string // canonical
 	frames  chan fed
-	trouble atomic.Pointer[error] // the last thing that made it change nodes
+	waits   *waits.Teller
 
 	// Of the goroutine that runs the feed:
 	cluster string
@@ -65,13 +65,15 @@ func (s *source) close() {
 // run feeds until the subscription ends, is complete, or no node can go on.
 func (f *feed) run(s *source) {
 	defer close(f.frames)
+	defer f.waits.End()
 	for {
 		err := f.relay(s)
 		s.close()
 		if f.ctx.Err() != nil || f.complete() {
 			return
 		}
-		f.note(s.node, err)
+		e, _ := refusal(err)
+		f.failed(s.node, e)
 		f.resume()
 		if s, err = f.open(f.ctx, f.client.stall); err != nil {
 			f.pass(fed{err: err})
@@ -92,6 +94,7 @@ func (f *feed) relay(s *source) error {
 		if err != nil {
 			return s.cause(err)
 		}
+		f.waits.Serves()
 		scanned := out.frame.ScannedSeq
 		if !f.pass(out) {
 			return f.ctx.Err()
@@ -123,11 +126,11 @@ func (s *source) cause(err error) error {
 	return err
 }
 
-// note remembers a failure for whoever asks why nothing comes.
-func (f *feed) note(n *nodes.Node, err error) {
+// failed remembers that a node did not serve, and why, for whoever asks why nothing
+// comes.
+func (f *feed) failed(n *nodes.Node, e *nodeError) {
 	f.client.nodes.Failed(n)
-	err = fmt.Errorf("node %s: %w", n.Address, err)
-	f.trouble.Store(&err)
+	f.waits.Failed(n.Address, e)
 }
 
 // resume makes the request ask for what comes behind the last frame. It does not
@@ -152,9 +155,11 @@ func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error
 		if err != nil {
 			return nil, f.over(ctx)
 		}
+		f.waits.Trying(n.Address)
 		s, err := f.try(attempts, n)
 		if err == nil {
 			f.client.nodes.Worked(n)
+			f.waits.Opened()
 			return s, nil
 		}
 		if attempts.Err() != nil {
@@ -163,12 +168,12 @@ func (f *feed) open(ctx context.Context, patience time.Duration) (*source, error
 		if violation := new(ViolationError); errors.As(err, &violation) || errors.Is(err, ErrOtherCluster) {
 			return nil, err
 		}
-		wrapped, retry := callError(n.Address, err)
+		e, retry := refusal(err)
 		patient := tries < len(f.client.nodes.All()) || time.Since(begin) < patience
-		if !retry || errors.Is(wrapped, ErrOutOfRange) && !patient {
-			return nil, wrapped
+		if !retry || errors.Is(e, ErrOutOfRange) && !patient {
+			return nil, e.at(n.Address)
 		}
-		f.note(n, err)
+		f.failed(n, e)
 	}
 }
 
@@ -230,8 +235,8 @@ func (f *feed) over(ctx context.Context) error {
 
 // explain adds the last trouble to the error of a context that ended.
 func (f *feed) explain(err error) error {
-	if t := f.trouble.Load(); t != nil {
-		return fmt.Errorf("%w; the last trouble was: %v", err, *t)
+	if node, trouble := f.waits.Trouble(); trouble != nil {
+		return fmt.Errorf("%w; the last trouble was: node %s: %v", err, node, trouble)
 	}
 	return err
 }

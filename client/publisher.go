@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chorale/client/batch"
+	"chorale/client/waits"
 	"chorale/message"
 	"chorale/topic"
 
@@ -41,6 +42,9 @@ type PublisherOptions struct {
 	// GiveUpAfter is how long a message may stay undecided before the publisher
 	// ends, with ErrUncertain for what it has sent; 0 means 2 minutes.
 	GiveUpAfter time.Duration
+	// OnWait is told why nothing is decided; nil means that nobody wants to know. See
+	// Wait.
+	OnWait func(Wait)
 }
 
 // Publisher publishes messages in the order in which it is given them, as one
@@ -70,6 +74,8 @@ type Publisher struct {
 	producer           ProducerID
 	closed             bool  // takes no more
 	failure            error // why it ended by itself
+
+	waits *waits.Teller
 
 	stall  *time.Timer // an answer is due
 	giveUp *time.Timer // the oldest unit is due
@@ -102,7 +108,8 @@ func (c *Client) Publisher(o PublisherOptions) (*Publisher, error) {
 		client: c, options: o, producer: o.Producer,
 		messages: semaphore.NewWeighted(int64(o.MaxMessages)), bytes: semaphore.NewWeighted(o.MaxBytes),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		open: &batch.Batch{First: max(o.FirstNumber, 1)},
+		open:  &batch.Batch{First: max(o.FirstNumber, 1)},
+		waits: waits.New(o.OnWait, errOwing),
 	}
 	p.payloadLimit.Store(message.MaxPayloadBytes)
 	if p.producer == (ProducerID{}) {
@@ -234,10 +241,10 @@ func (p *Publisher) check(entries []message.Entry) (size int, err error) {
 	for i := range entries {
 		e := &entries[i]
 		if err := topic.Validate(e.Topic); err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return 0, invalid{err}
 		}
 		if err := e.Draft.Validate(limit); err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return 0, invalid{err}
 		}
 		if e.Expected != nil && *e.Expected == math.MaxUint64 {
 			return 0, fmt.Errorf("%w: expected last seq %d: a stream never comes so far", ErrInvalid, *e.Expected)

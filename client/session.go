@@ -11,8 +11,6 @@ import (
 	"chorale/client/nodes"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // publishStream is what a session needs of the gRPC stream.
@@ -29,6 +27,7 @@ func (p *Publisher) run() {
 		if err != nil {
 			break
 		}
+		p.waits.Trying(n.Address)
 		err = p.session(n)
 		if p.ctx.Err() == nil {
 			p.learn(n, err)
@@ -46,6 +45,7 @@ func (p *Publisher) pending() bool {
 		if p.ctx.Err() != nil || any {
 			return p.ctx.Err() == nil
 		}
+		p.waits.Idle()
 		select {
 		case <-p.wake:
 		case <-p.ctx.Done():
@@ -124,6 +124,7 @@ func (p *Publisher) take() *batch.Batch {
 	p.sent++
 	if p.sent == 1 {
 		p.stall.Reset(p.client.stall)
+		p.waits.Owes()
 	}
 	return p.queue[p.sent-1]
 }
@@ -156,6 +157,7 @@ func (p *Publisher) receive(n *nodes.Node, s publishStream) error {
 		if err := b.Decided(r); err != nil {
 			return err
 		}
+		p.waits.Serves()
 		p.retire(b, func() { b.Resolve(r) })
 		if expected == 1 {
 			p.client.nodes.Worked(n)
@@ -193,8 +195,10 @@ func (p *Publisher) retire(b *batch.Batch, resolve func()) {
 // rearm sets the timers to what is due now. The lock is held.
 func (p *Publisher) rearm() {
 	p.stall.Stop()
+	p.waits.Quits()
 	if p.sent > 0 {
 		p.stall.Reset(p.client.stall)
+		p.waits.Owes()
 	}
 	p.giveUp.Stop()
 	if oldest := p.oldest(); oldest != nil {
@@ -249,18 +253,20 @@ func (p *Publisher) rewind(err error) {
 func (p *Publisher) learn(n *nodes.Node, err error) {
 	var r batch.Refusal
 	if errors.As(err, &r) && r.Kind == api.PublishError_INVALID {
-		p.refused(r) // the node is in order
+		p.waits.Serves() // the node is in order
+		p.refused(r)
 		return
 	}
+	e, _ := refusal(err)
 	p.client.nodes.Failed(n)
+	p.waits.Failed(n.Address, e)
 	var gap batch.GapError
 	switch {
 	case errors.Is(err, batch.ErrUnknownProducer):
 		p.unknown()
 	case errors.As(err, &gap):
 		p.gap(gap)
-	case status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied:
-		wrapped, _ := callError(n.Address, err)
-		p.fail(wrapped)
+	case errors.Is(e, ErrDenied):
+		p.fail(e.at(n.Address))
 	}
 }

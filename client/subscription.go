@@ -11,6 +11,7 @@ import (
 
 	"chorale/api"
 	"chorale/client/verify"
+	"chorale/client/waits"
 	"chorale/message"
 	"chorale/topic"
 )
@@ -64,6 +65,8 @@ type SubscribeOptions struct {
 	UntilTip bool
 	// BatchBytes bounds the records of one response; 0 lets the node choose.
 	BatchBytes int
+	// OnWait is told why nothing comes; nil means that nobody wants to know. See Wait.
+	OnWait func(Wait)
 }
 
 // Subscription delivers exactly the messages that its filters match, in order, each
@@ -90,11 +93,15 @@ func (c *Client) Subscribe(ctx context.Context, o SubscribeOptions) (*Subscripti
 	if err != nil {
 		return nil, err
 	}
-	f := &feed{client: c, request: request, filters: filters.Canonical(), frames: make(chan fed, framesAhead)}
+	f := &feed{
+		client: c, request: request, filters: filters.Canonical(), frames: make(chan fed, framesAhead),
+		waits: waits.New(o.OnWait, errOwing),
+	}
 	whole, cancel := context.WithCancel(c.ctx)
 	f.ctx = whole
 	source, err := f.open(ctx, 0)
 	if err != nil {
+		f.waits.End()
 		cancel()
 		return nil, err
 	}
@@ -105,6 +112,7 @@ func (c *Client) Subscribe(ctx context.Context, o SubscribeOptions) (*Subscripti
 	s.position.Store(first.AfterSeq)
 	if err := c.start(func() { f.run(source) }); err != nil {
 		source.close()
+		f.waits.End()
 		cancel()
 		return nil, err
 	}
@@ -118,7 +126,7 @@ func (o SubscribeOptions) request() (*api.SubscribeRequest, *topic.Filters, erro
 	}
 	filters, err := topic.ParseFilters(list...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, nil, invalid{err}
 	}
 	if o.BatchBytes < 0 || o.BatchBytes > api.MaxMessageBytes {
 		return nil, nil, fmt.Errorf("%w: batch bytes %d: 0 to %d are allowed", ErrInvalid, o.BatchBytes, api.MaxMessageBytes)

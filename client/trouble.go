@@ -36,7 +36,7 @@ func (p *Publisher) refused(r batch.Refusal) {
 		p.fail(fmt.Errorf("%w: a node refuses number %d, which was sent before: %s", ErrProducer, b.First, r.Text))
 		return
 	}
-	p.retire(b, func() { b.Fail(fmt.Errorf("%w: %s", ErrInvalid, r.Text)) })
+	p.retire(b, func() { b.Fail(fmt.Errorf("%w: %s", ErrInvalid, brief(r.Text))) })
 	if p.given() {
 		p.fail(fmt.Errorf("%w: number %d was refused, and those behind it cannot be stored without it: %s", ErrProducer, b.First, r.Text))
 		return
@@ -102,9 +102,14 @@ func (p *Publisher) overdue() {
 	oldest := p.oldest()
 	late := oldest != nil && time.Since(oldest.Since) >= p.options.GiveUpAfter
 	p.mu.Unlock()
-	if late {
-		p.fail(fmt.Errorf("%w: number %d was not answered for %v", ErrUnavailable, oldest.First, p.options.GiveUpAfter))
+	if !late {
+		return
 	}
+	why := ""
+	if node, err := p.waits.Trouble(); err != nil {
+		why = fmt.Sprintf("; the last trouble was: node %s: %v", node, err)
+	}
+	p.fail(fmt.Errorf("%w: number %d was not answered for %v%s", ErrUnavailable, oldest.First, p.options.GiveUpAfter, why))
 }
 
 // fail ends the publisher: the goroutine resolves what is left.
@@ -120,6 +125,7 @@ func (p *Publisher) fail(err error) {
 // abandon resolves what the publisher leaves undecided.
 func (p *Publisher) abandon() {
 	p.giveUp.Stop()
+	p.waits.End()
 	p.mu.Lock()
 	p.closed = true
 	left := append(p.queue, p.open)
