@@ -3,10 +3,9 @@ package client
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"chorale/client/nodes"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -123,7 +122,7 @@ func refusal(err error) (e *nodeError, retry bool) {
 		kind, retry = ErrInvalid, false
 	case codes.OutOfRange:
 		kind = ErrOutOfRange
-		if reason(err) == "EXPIRED" {
+		if nodes.Reason(err) == "EXPIRED" {
 			kind, retry = ErrGone, false
 		}
 	case codes.FailedPrecondition:
@@ -131,47 +130,5 @@ func refusal(err error) (e *nodeError, retry bool) {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		kind, retry = ErrDenied, false
 	}
-	return &nodeError{kind, text(err)}, retry
-}
-
-// kinds are the words that a node puts before an error of a kind, and which the
-// kind says here.
-var kinds = []string{"invalid: ", "unavailable: ", "outcome unknown: "}
-
-// brief is a node's text without them.
-func brief(s string) string {
-	for _, k := range kinds {
-		s = strings.TrimPrefix(s, k)
-	}
-	return s
-}
-
-// text is an error of a call in a person's words: gRPC's own wrappings say nothing
-// to one, nor does its code where the kind of the error says the same.
-func text(err error) string {
-	s, ok := status.FromError(err)
-	if !ok {
-		return brief(err.Error())
-	}
-	out := brief(s.Message())
-	if quoted, ok := strings.CutPrefix(out, "connection error: desc = "); ok {
-		if plain, err := strconv.Unquote(quoted); err == nil {
-			out = strings.TrimPrefix(strings.TrimPrefix(plain, "transport: "), "Error while dialing: ")
-		}
-	}
-	switch s.Code() {
-	case codes.Unavailable, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition, codes.Unauthenticated, codes.PermissionDenied:
-		return out
-	}
-	return fmt.Sprintf("%s (%s)", out, s.Code())
-}
-
-// reason is what the node's error info says beside the code; "" without one.
-func reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.Reason
-		}
-	}
-	return ""
+	return &nodeError{kind, nodes.Text(err)}, retry
 }

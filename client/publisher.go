@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"chorale/client/batch"
 	"chorale/client/waits"
 	"chorale/message"
-	"chorale/topic"
-
-	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -53,8 +49,7 @@ type PublisherOptions struct {
 type Publisher struct {
 	client  *Client
 	options PublisherOptions
-	// messages and bytes are what may still be accepted.
-	messages, bytes *semaphore.Weighted
+	room    *batch.Room
 	// wake tells the goroutine that there may be something to send.
 	wake   chan struct{}
 	ctx    context.Context
@@ -106,7 +101,7 @@ func (c *Client) Publisher(o PublisherOptions) (*Publisher, error) {
 	}
 	p := &Publisher{
 		client: c, options: o, producer: o.Producer,
-		messages: semaphore.NewWeighted(int64(o.MaxMessages)), bytes: semaphore.NewWeighted(o.MaxBytes),
+		room: batch.NewRoom(o.MaxMessages, o.MaxBytes),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		open:  &batch.Batch{First: max(o.FirstNumber, 1)},
 		waits: waits.New(o.OnWait, errOwing),
@@ -172,18 +167,18 @@ func (m Message) entry() message.Entry {
 
 // accept makes the entries a unit of the open batch.
 func (p *Publisher) accept(ctx context.Context, to batch.Resolver, entries []message.Entry) error {
-	size, err := p.check(entries)
+	size, err := batch.Check(entries, int(p.payloadLimit.Load()))
 	if err != nil {
-		return err
+		return invalid{err}
 	}
 	u := batch.Unit{To: to, Messages: len(entries), Bytes: size}
-	if err := p.occupy(ctx, u); err != nil {
+	if err := p.room.Take(ctx, u); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.over(); err != nil {
-		p.vacate(u)
+		p.room.Give(u)
 		return err
 	}
 	if len(p.open.Units) > 0 && !p.open.Fits(len(entries), size) {
@@ -199,62 +194,6 @@ func (p *Publisher) accept(ctx context.Context, to batch.Resolver, entries []mes
 		p.notify()
 	}
 	return nil
-}
-
-// occupy takes a unit's share of the bounds, as soon as it is free.
-func (p *Publisher) occupy(ctx context.Context, u batch.Unit) error {
-	messages, bytes := p.share(u)
-	if err := p.messages.Acquire(ctx, messages); err != nil {
-		return err
-	}
-	if err := p.bytes.Acquire(ctx, bytes); err != nil {
-		p.messages.Release(messages)
-		return err
-	}
-	return nil
-}
-
-// vacate gives the share of units back.
-func (p *Publisher) vacate(units ...batch.Unit) {
-	var messages, bytes int64
-	for _, u := range units {
-		m, b := p.share(u)
-		messages, bytes = messages+m, bytes+b
-	}
-	p.messages.Release(messages)
-	p.bytes.Release(bytes)
-}
-
-// share is what a unit takes of the bounds: one that is larger takes all.
-func (p *Publisher) share(u batch.Unit) (messages, bytes int64) {
-	return int64(min(u.Messages, p.options.MaxMessages)), min(int64(u.Bytes), p.options.MaxBytes)
-}
-
-// check holds a unit against every rule that a node will hold it against, and
-// returns an upper bound of its encoded bytes. A message that gets past it and is
-// refused all the same costs the publisher more than itself: see refused.
-func (p *Publisher) check(entries []message.Entry) (size int, err error) {
-	if len(entries) == 0 || len(entries) > message.MaxBatchMessages {
-		return 0, fmt.Errorf("%w: unit of %d messages: 1 to %d are allowed", ErrInvalid, len(entries), message.MaxBatchMessages)
-	}
-	limit := int(p.payloadLimit.Load())
-	for i := range entries {
-		e := &entries[i]
-		if err := topic.Validate(e.Topic); err != nil {
-			return 0, invalid{err}
-		}
-		if err := e.Draft.Validate(limit); err != nil {
-			return 0, invalid{err}
-		}
-		if e.Expected != nil && *e.Expected == math.MaxUint64 {
-			return 0, fmt.Errorf("%w: expected last seq %d: a stream never comes so far", ErrInvalid, *e.Expected)
-		}
-		size += e.Draft.EncodedBytes() + len(e.Topic) + message.Align
-	}
-	if most := message.MaxBatchBytes - message.BatchHeadBytes; size > most {
-		return 0, fmt.Errorf("%w: unit of %d bytes: at most %d are allowed", ErrInvalid, size, most)
-	}
-	return size, nil
 }
 
 // over is why the publisher takes no more. The lock is held.

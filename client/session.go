@@ -179,7 +179,7 @@ func (p *Publisher) retire(b *batch.Batch, resolve func()) {
 	p.rearm()
 	p.mu.Unlock()
 
-	p.vacate(b.Units...)
+	p.room.Give(b.Units...)
 	resolve()
 
 	p.mu.Lock()

@@ -129,7 +129,7 @@ func (o SubscribeOptions) request() (*api.SubscribeRequest, *topic.Filters, erro
 		return nil, nil, invalid{err}
 	}
 	if o.BatchBytes < 0 || o.BatchBytes > api.MaxMessageBytes {
-		return nil, nil, fmt.Errorf("%w: batch bytes %d: 0 to %d are allowed", ErrInvalid, o.BatchBytes, api.MaxMessageBytes)
+		return nil, nil, fmt.Errorf("%w: batch bytes %d: 0 to %s are allowed", ErrInvalid, o.BatchBytes, message.Size(api.MaxMessageBytes))
 	}
 	r := &api.SubscribeRequest{
 		Filters: filters.Canonical(), UntilTip: o.UntilTip,

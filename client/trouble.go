@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chorale/client/batch"
+	"chorale/client/nodes"
 	"chorale/message"
 )
 
@@ -36,7 +37,7 @@ func (p *Publisher) refused(r batch.Refusal) {
 		p.fail(fmt.Errorf("%w: a node refuses number %d, which was sent before: %s", ErrProducer, b.First, r.Text))
 		return
 	}
-	p.retire(b, func() { b.Fail(fmt.Errorf("%w: %s", ErrInvalid, brief(r.Text))) })
+	p.retire(b, func() { b.Fail(fmt.Errorf("%w: %s", ErrInvalid, nodes.Brief(r.Text))) })
 	if p.given() {
 		p.fail(fmt.Errorf("%w: number %d was refused, and those behind it cannot be stored without it: %s", ErrProducer, b.First, r.Text))
 		return
@@ -142,7 +143,7 @@ func (p *Publisher) abandon() {
 		}
 		b.Fail(fmt.Errorf("%w: %w", kind, cause))
 		b.Frame.Release()
-		p.vacate(b.Units...)
+		p.room.Give(b.Units...)
 		p.mu.Lock()
 		p.settle(len(b.Units))
 		p.mu.Unlock()

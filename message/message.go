@@ -32,6 +32,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strconv"
+	"strings"
 )
 
 const (
@@ -164,7 +166,7 @@ type Draft struct {
 // Validate reports what a draft breaks of the limits; maxPayload in bytes.
 func (d Draft) Validate(maxPayload int) error {
 	if len(d.Payload) > maxPayload {
-		return fmt.Errorf("payload of %d bytes: at most %d are allowed", len(d.Payload), maxPayload)
+		return fmt.Errorf("payload of %s: at most %s are allowed", Size(len(d.Payload)), Size(maxPayload))
 	}
 	for _, h := range d.Headers {
 		if len(h.Key) == 0 || len(h.Key) > MaxHeaderKeyBytes {
@@ -172,9 +174,28 @@ func (d Draft) Validate(maxPayload int) error {
 		}
 	}
 	if n := headerBytes(d.Headers); n > MaxHeaderBytes {
-		return fmt.Errorf("headers of %d bytes: at most %d are allowed", n, MaxHeaderBytes)
+		return fmt.Errorf("headers of %s: at most %s are allowed", Size(n), Size(MaxHeaderBytes))
 	}
 	return nil
+}
+
+// Size is an amount of bytes as an error tells it: to be read, and exact.
+type Size int64
+
+// String is "5 bytes", "1 MiB (1048576 bytes)".
+func (s Size) String() string {
+	exact := strconv.FormatInt(int64(s), 10) + " bytes"
+	unit, name := int64(0), ""
+	for i, n := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if u := int64(1) << (10 * (i + 1)); int64(s) >= u {
+			unit, name = u, n
+		}
+	}
+	if unit == 0 {
+		return exact
+	}
+	round := strconv.FormatFloat(float64(s)/float64(unit), 'f', 1, 64)
+	return strings.TrimSuffix(round, ".0") + " " + name + " (" + exact + ")"
 }
 
 // EncodedBytes is the stride of the draft's record.

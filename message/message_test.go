@@ -294,10 +294,10 @@ func TestSplit(t *testing.T) {
 func TestLimits(t *testing.T) {
 	big := strings.Repeat("v", MaxHeaderBytes)
 	for want, d := range map[string]Draft{
-		"payload of 5 bytes: at most 4 are allowed":         {Payload: make([]byte, 5)},
-		"header key of 0 bytes: 1 to 255 are allowed":       {Headers: []Header{{"", nil}}},
-		"header key of 256 bytes: 1 to 255 are allowed":     {Headers: []Header{{strings.Repeat("k", 256), nil}}},
-		"headers of 65541 bytes: at most 65536 are allowed": {Headers: []Header{{"k", []byte(big)}}},
+		"payload of 5 bytes: at most 4 bytes are allowed":                           {Payload: make([]byte, 5)},
+		"header key of 0 bytes: 1 to 255 are allowed":                               {Headers: []Header{{"", nil}}},
+		"header key of 256 bytes: 1 to 255 are allowed":                             {Headers: []Header{{strings.Repeat("k", 256), nil}}},
+		"headers of 64 KiB (65541 bytes): at most 64 KiB (65536 bytes) are allowed": {Headers: []Header{{"k", []byte(big)}}},
 	} {
 		if err := d.Validate(4); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -384,4 +384,15 @@ func fill(b *Builder, messages int) int {
 		b.Add(0, Entry{Topic: topicNames[i%len(topicNames)], Draft: Draft{Payload: payload128}})
 	}
 	return b.Bytes()
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[Size]string{
+		0: "0 bytes", 1023: "1023 bytes", 1024: "1 KiB (1024 bytes)", 1<<20 + 1: "1 MiB (1048577 bytes)",
+		3 << 19: "1.5 MiB (1572864 bytes)", 8 << 30: "8 GiB (8589934592 bytes)", 1 << 40: "1 TiB (1099511627776 bytes)",
+	} {
+		if got := n.String(); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
 }
