@@ -103,6 +103,9 @@ func (c *Cursor) leaveHistory() {
 	}
 }
 
+// InHistory reports whether the last read was from the history.
+func (c *Cursor) InHistory() bool { return c.history != nil }
+
 // BytesLooked is how many bytes of files it has looked through; see segments.Reader.
 func (c *Cursor) BytesLooked() int64 {
 	if c.history != nil {

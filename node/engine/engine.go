@@ -14,6 +14,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/node/engine/building"
+	"chorale/node/engine/pace"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -50,6 +51,7 @@ type Peers interface {
 
 // Engine is a node without its listeners. Its methods are for any goroutine.
 type Engine struct {
+	Pace     pace.Pace // of all subscriptions
 	settings Settings
 	seams    Seams
 	log      hclog.Logger

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chorale/message"
+	"chorale/node/engine/pace"
 	"chorale/raftfsm"
 	"chorale/recovery"
 	"chorale/segments"
@@ -37,6 +38,8 @@ type Subscription struct {
 	After, Until, Oldest uint64
 	Filters              []string
 	untilTip             bool
+	parsed               *topic.Filters
+	pace                 *pace.Pace
 	source               recovery.Source
 	cursor               *recovery.Cursor
 }
@@ -61,7 +64,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if err != nil {
 		return nil, err
 	}
-	s := &Subscription{After: after, Oldest: oldest, Filters: filters.Canonical(), untilTip: q.UntilTip}
+	s := &Subscription{After: after, Oldest: oldest, Filters: filters.Canonical(), untilTip: q.UntilTip, parsed: filters, pace: &e.Pace}
 	if q.UntilTip {
 		s.Until = max(e.End(), q.Until, after)
 	}
@@ -131,13 +134,24 @@ func (s *Subscription) Next(ctx context.Context, dst []byte, limit int) ([]byte,
 	if s.ended() {
 		return dst, message.Progress{Scanned: s.Position()}, io.EOF
 	}
-	start := len(dst)
+	start, looked, begin := len(dst), s.cursor.BytesLooked(), time.Now()
 	dst, p, err := s.cursor.Next(ctx, dst, limit)
+	if s.cursor.InHistory() {
+		s.pace.Files(s.cursor.BytesLooked()-looked, time.Since(begin))
+	} else {
+		s.pace.Memory(int64(len(dst)-start), time.Since(begin))
+	}
 	if s.untilTip && p.Scanned > s.Until {
 		dst, p.Count = upTo(dst, start, s.Until)
 		p.Scanned = s.Until
 	}
 	return dst, p, err
+}
+
+// Explain gives take, part by part, what the subscription would read to come from its
+// start to Until, as far as that is on this node. Errors are those of Next, and take's.
+func (s *Subscription) Explain(take func(recovery.Part) error) error {
+	return s.source.Explain(s.parsed, s.After, s.Until, take)
 }
 
 // upTo cuts what follows message until off the records dst[start:] and counts the
