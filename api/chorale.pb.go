@@ -153,6 +153,64 @@ func (PublishError_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{3, 0}
 }
 
+type ExplainPart_Source int32
+
+const (
+	ExplainPart_UNSPECIFIED ExplainPart_Source = 0
+	// One file.
+	ExplainPart_SEGMENT ExplainPart_Source = 1
+	// The subtree stores of one range.
+	ExplainPart_STORES ExplainPart_Source = 2
+	// What is in no file yet, and not in the tip any more.
+	ExplainPart_MEMORY ExplainPart_Source = 3
+	ExplainPart_TIP    ExplainPart_Source = 4
+)
+
+// Enum value maps for ExplainPart_Source.
+var (
+	ExplainPart_Source_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "SEGMENT",
+		2: "STORES",
+		3: "MEMORY",
+		4: "TIP",
+	}
+	ExplainPart_Source_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"SEGMENT":     1,
+		"STORES":      2,
+		"MEMORY":      3,
+		"TIP":         4,
+	}
+)
+
+func (x ExplainPart_Source) Enum() *ExplainPart_Source {
+	p := new(ExplainPart_Source)
+	*p = x
+	return p
+}
+
+func (x ExplainPart_Source) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExplainPart_Source) Descriptor() protoreflect.EnumDescriptor {
+	return file_chorale_proto_enumTypes[2].Descriptor()
+}
+
+func (ExplainPart_Source) Type() protoreflect.EnumType {
+	return &file_chorale_proto_enumTypes[2]
+}
+
+func (x ExplainPart_Source) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExplainPart_Source.Descriptor instead.
+func (ExplainPart_Source) EnumDescriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{10, 0}
+}
+
 type Member_Role int32
 
 const (
@@ -186,11 +244,11 @@ func (x Member_Role) String() string {
 }
 
 func (Member_Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_chorale_proto_enumTypes[2].Descriptor()
+	return file_chorale_proto_enumTypes[3].Descriptor()
 }
 
 func (Member_Role) Type() protoreflect.EnumType {
-	return &file_chorale_proto_enumTypes[2]
+	return &file_chorale_proto_enumTypes[3]
 }
 
 func (x Member_Role) Number() protoreflect.EnumNumber {
@@ -199,7 +257,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -246,11 +304,11 @@ func (x ChangeMemberRequest_Change) String() string {
 }
 
 func (ChangeMemberRequest_Change) Descriptor() protoreflect.EnumDescriptor {
-	return file_chorale_proto_enumTypes[3].Descriptor()
+	return file_chorale_proto_enumTypes[4].Descriptor()
 }
 
 func (ChangeMemberRequest_Change) Type() protoreflect.EnumType {
-	return &file_chorale_proto_enumTypes[3]
+	return &file_chorale_proto_enumTypes[4]
 }
 
 func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
@@ -259,7 +317,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type PublishRequest struct {
@@ -819,6 +877,581 @@ func (x *Opened) GetOldestSeq() uint64 {
 	return 0
 }
 
+// As SubscribeRequest.
+type ExplainRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Filters []string               `protobuf:"bytes,1,rep,name=filters,proto3" json:"filters,omitempty"`
+	// Types that are valid to be assigned to Start:
+	//
+	//	*ExplainRequest_AfterSeq
+	//	*ExplainRequest_FromTime
+	//	*ExplainRequest_FromTip
+	Start         isExplainRequest_Start `protobuf_oneof:"start"`
+	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_chorale_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExplainRequest) GetFilters() []string {
+	if x != nil {
+		return x.Filters
+	}
+	return nil
+}
+
+func (x *ExplainRequest) GetStart() isExplainRequest_Start {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *ExplainRequest) GetAfterSeq() uint64 {
+	if x != nil {
+		if x, ok := x.Start.(*ExplainRequest_AfterSeq); ok {
+			return x.AfterSeq
+		}
+	}
+	return 0
+}
+
+func (x *ExplainRequest) GetFromTime() int64 {
+	if x != nil {
+		if x, ok := x.Start.(*ExplainRequest_FromTime); ok {
+			return x.FromTime
+		}
+	}
+	return 0
+}
+
+func (x *ExplainRequest) GetFromTip() bool {
+	if x != nil {
+		if x, ok := x.Start.(*ExplainRequest_FromTip); ok {
+			return x.FromTip
+		}
+	}
+	return false
+}
+
+func (x *ExplainRequest) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+type isExplainRequest_Start interface {
+	isExplainRequest_Start()
+}
+
+type ExplainRequest_AfterSeq struct {
+	AfterSeq uint64 `protobuf:"varint,2,opt,name=after_seq,json=afterSeq,proto3,oneof"`
+}
+
+type ExplainRequest_FromTime struct {
+	FromTime int64 `protobuf:"varint,3,opt,name=from_time,json=fromTime,proto3,oneof"`
+}
+
+type ExplainRequest_FromTip struct {
+	FromTip bool `protobuf:"varint,4,opt,name=from_tip,json=fromTip,proto3,oneof"`
+}
+
+func (*ExplainRequest_AfterSeq) isExplainRequest_Start() {}
+
+func (*ExplainRequest_FromTime) isExplainRequest_Start() {}
+
+func (*ExplainRequest_FromTip) isExplainRequest_Start() {}
+
+// The first response has `opened` set, the last one `total`.
+type ExplainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Opened        *Opened                `protobuf:"bytes,1,opt,name=opened,proto3" json:"opened,omitempty"`
+	Parts         []*ExplainPart         `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
+	Total         *ExplainTotal          `protobuf:"bytes,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainResponse) Reset() {
+	*x = ExplainResponse{}
+	mi := &file_chorale_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainResponse) ProtoMessage() {}
+
+func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
+func (*ExplainResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ExplainResponse) GetOpened() *Opened {
+	if x != nil {
+		return x.Opened
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetParts() []*ExplainPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetTotal() *ExplainTotal {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+// Amount is a number that is known within bounds; exact if they are equal.
+type Amount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Estimate      uint64                 `protobuf:"varint,1,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	Low           uint64                 `protobuf:"varint,2,opt,name=low,proto3" json:"low,omitempty"`
+	High          uint64                 `protobuf:"varint,3,opt,name=high,proto3" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Amount) Reset() {
+	*x = Amount{}
+	mi := &file_chorale_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Amount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Amount) ProtoMessage() {}
+
+func (x *Amount) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Amount.ProtoReflect.Descriptor instead.
+func (*Amount) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Amount) GetEstimate() uint64 {
+	if x != nil {
+		return x.Estimate
+	}
+	return 0
+}
+
+func (x *Amount) GetLow() uint64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Amount) GetHigh() uint64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+// ExplainPart is a part of the stream that is read in one place.
+type ExplainPart struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Source   ExplainPart_Source     `protobuf:"varint,1,opt,name=source,proto3,enum=chorale.v1.ExplainPart_Source" json:"source,omitempty"`
+	FirstSeq uint64                 `protobuf:"varint,2,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
+	LastSeq  uint64                 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	// Files of the range; those whose tables are read, since they may hold something
+	// that is wanted; those with blocks that are read.
+	Files      uint32  `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
+	FilesAsked uint32  `protobuf:"varint,5,opt,name=files_asked,json=filesAsked,proto3" json:"files_asked,omitempty"`
+	FilesRead  uint32  `protobuf:"varint,6,opt,name=files_read,json=filesRead,proto3" json:"files_read,omitempty"`
+	Blocks     *Amount `protobuf:"bytes,7,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	TableBytes uint64  `protobuf:"varint,8,opt,name=table_bytes,json=tableBytes,proto3" json:"table_bytes,omitempty"`
+	// Bytes read from files if nothing of them is in the node's cache, tables included;
+	// and how many of these are there at the moment.
+	ReadBytes   *Amount `protobuf:"bytes,9,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	CachedBytes uint64  `protobuf:"varint,10,opt,name=cached_bytes,json=cachedBytes,proto3" json:"cached_bytes,omitempty"`
+	// Bytes of the records in the blocks that are read, wanted or not.
+	DecodedBytes *Amount `protobuf:"bytes,11,opt,name=decoded_bytes,json=decodedBytes,proto3" json:"decoded_bytes,omitempty"`
+	// What is delivered: records with their padding.
+	Bytes    *Amount `protobuf:"bytes,12,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Messages *Amount `protobuf:"bytes,13,opt,name=messages,proto3" json:"messages,omitempty"`
+	// Estimated time of reading, without network and client.
+	Nanos         int64 `protobuf:"varint,14,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainPart) Reset() {
+	*x = ExplainPart{}
+	mi := &file_chorale_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainPart) ProtoMessage() {}
+
+func (x *ExplainPart) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainPart.ProtoReflect.Descriptor instead.
+func (*ExplainPart) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExplainPart) GetSource() ExplainPart_Source {
+	if x != nil {
+		return x.Source
+	}
+	return ExplainPart_UNSPECIFIED
+}
+
+func (x *ExplainPart) GetFirstSeq() uint64 {
+	if x != nil {
+		return x.FirstSeq
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetLastSeq() uint64 {
+	if x != nil {
+		return x.LastSeq
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetFiles() uint32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetFilesAsked() uint32 {
+	if x != nil {
+		return x.FilesAsked
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetFilesRead() uint32 {
+	if x != nil {
+		return x.FilesRead
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetBlocks() *Amount {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *ExplainPart) GetTableBytes() uint64 {
+	if x != nil {
+		return x.TableBytes
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetReadBytes() *Amount {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return nil
+}
+
+func (x *ExplainPart) GetCachedBytes() uint64 {
+	if x != nil {
+		return x.CachedBytes
+	}
+	return 0
+}
+
+func (x *ExplainPart) GetDecodedBytes() *Amount {
+	if x != nil {
+		return x.DecodedBytes
+	}
+	return nil
+}
+
+func (x *ExplainPart) GetBytes() *Amount {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *ExplainPart) GetMessages() *Amount {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ExplainPart) GetNanos() int64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+// ExplainTotal sums up the parts.
+type ExplainTotal struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	ReadBytes    *Amount                `protobuf:"bytes,1,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	CachedBytes  uint64                 `protobuf:"varint,2,opt,name=cached_bytes,json=cachedBytes,proto3" json:"cached_bytes,omitempty"`
+	DecodedBytes *Amount                `protobuf:"bytes,3,opt,name=decoded_bytes,json=decodedBytes,proto3" json:"decoded_bytes,omitempty"`
+	Bytes        *Amount                `protobuf:"bytes,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of bytes, those that come from files.
+	FileBytes *Amount `protobuf:"bytes,5,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	Messages  *Amount `protobuf:"bytes,6,opt,name=messages,proto3" json:"messages,omitempty"`
+	Nanos     int64   `protobuf:"varint,7,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	// Of estimates: read_bytes and decoded_bytes over file_bytes; 0 without any.
+	ReadAmplification    float64 `protobuf:"fixed64,8,opt,name=read_amplification,json=readAmplification,proto3" json:"read_amplification,omitempty"`
+	DecodedAmplification float64 `protobuf:"fixed64,9,opt,name=decoded_amplification,json=decodedAmplification,proto3" json:"decoded_amplification,omitempty"`
+	// What nanos rests on: table and decoded bytes from files, delivered bytes from
+	// memory.
+	FileRate      *Rate `protobuf:"bytes,10,opt,name=file_rate,json=fileRate,proto3" json:"file_rate,omitempty"`
+	MemoryRate    *Rate `protobuf:"bytes,11,opt,name=memory_rate,json=memoryRate,proto3" json:"memory_rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainTotal) Reset() {
+	*x = ExplainTotal{}
+	mi := &file_chorale_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainTotal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainTotal) ProtoMessage() {}
+
+func (x *ExplainTotal) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainTotal.ProtoReflect.Descriptor instead.
+func (*ExplainTotal) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExplainTotal) GetReadBytes() *Amount {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetCachedBytes() uint64 {
+	if x != nil {
+		return x.CachedBytes
+	}
+	return 0
+}
+
+func (x *ExplainTotal) GetDecodedBytes() *Amount {
+	if x != nil {
+		return x.DecodedBytes
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetBytes() *Amount {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetFileBytes() *Amount {
+	if x != nil {
+		return x.FileBytes
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetMessages() *Amount {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetNanos() int64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+func (x *ExplainTotal) GetReadAmplification() float64 {
+	if x != nil {
+		return x.ReadAmplification
+	}
+	return 0
+}
+
+func (x *ExplainTotal) GetDecodedAmplification() float64 {
+	if x != nil {
+		return x.DecodedAmplification
+	}
+	return 0
+}
+
+func (x *ExplainTotal) GetFileRate() *Rate {
+	if x != nil {
+		return x.FileRate
+	}
+	return nil
+}
+
+func (x *ExplainTotal) GetMemoryRate() *Rate {
+	if x != nil {
+		return x.MemoryRate
+	}
+	return nil
+}
+
+type Rate struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	BytesPerSecond float64                `protobuf:"fixed64,1,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	// By this node since it started; else the rate is a constant of the program.
+	Measured      bool `protobuf:"varint,2,opt,name=measured,proto3" json:"measured,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_chorale_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Rate) GetBytesPerSecond() float64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *Rate) GetMeasured() bool {
+	if x != nil {
+		return x.Measured
+	}
+	return false
+}
+
 type TopicName struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -829,7 +1462,7 @@ type TopicName struct {
 
 func (x *TopicName) Reset() {
 	*x = TopicName{}
-	mi := &file_chorale_proto_msgTypes[7]
+	mi := &file_chorale_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1474,7 @@ func (x *TopicName) String() string {
 func (*TopicName) ProtoMessage() {}
 
 func (x *TopicName) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[7]
+	mi := &file_chorale_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1487,7 @@ func (x *TopicName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicName.ProtoReflect.Descriptor instead.
 func (*TopicName) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{7}
+	return file_chorale_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TopicName) GetId() uint32 {
@@ -881,7 +1514,7 @@ type ListTopicsRequest struct {
 
 func (x *ListTopicsRequest) Reset() {
 	*x = ListTopicsRequest{}
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1526,7 @@ func (x *ListTopicsRequest) String() string {
 func (*ListTopicsRequest) ProtoMessage() {}
 
 func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1539,7 @@ func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{8}
+	return file_chorale_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTopicsRequest) GetFilters() []string {
@@ -925,7 +1558,7 @@ type ListTopicsResponse struct {
 
 func (x *ListTopicsResponse) Reset() {
 	*x = ListTopicsResponse{}
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1570,7 @@ func (x *ListTopicsResponse) String() string {
 func (*ListTopicsResponse) ProtoMessage() {}
 
 func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1583,7 @@ func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{9}
+	return file_chorale_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTopicsResponse) GetTopics() []*TopicStats {
@@ -973,7 +1606,7 @@ type TopicStats struct {
 
 func (x *TopicStats) Reset() {
 	*x = TopicStats{}
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1618,7 @@ func (x *TopicStats) String() string {
 func (*TopicStats) ProtoMessage() {}
 
 func (x *TopicStats) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1631,7 @@ func (x *TopicStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicStats.ProtoReflect.Descriptor instead.
 func (*TopicStats) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{10}
+	return file_chorale_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TopicStats) GetName() string {
@@ -1037,7 +1670,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1682,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1695,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{11}
+	return file_chorale_proto_rawDescGZIP(), []int{17}
 }
 
 type GetStatusResponse struct {
@@ -1093,7 +1726,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1738,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1751,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{12}
+	return file_chorale_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -1261,7 +1894,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1906,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1919,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{13}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -1347,7 +1980,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1992,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +2005,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{14}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -1433,7 +2066,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +2078,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +2091,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{15}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -1519,7 +2152,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +2164,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +2177,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{16}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -1564,7 +2197,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +2209,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +2222,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{17}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -1609,7 +2242,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +2254,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +2267,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -1662,7 +2295,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +2307,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +2320,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -1720,7 +2353,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2365,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2378,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -1777,7 +2410,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2422,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2435,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 type GetRetentionResponse struct {
@@ -1820,7 +2453,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2465,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2478,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -1886,7 +2519,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2531,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2544,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -1929,7 +2562,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2574,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2587,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 type ListMembersRequest struct {
@@ -1965,7 +2598,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2610,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2623,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 type ListMembersResponse struct {
@@ -2006,7 +2639,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2651,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2664,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -2086,7 +2719,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2731,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2744,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Member) GetNodeId() string {
@@ -2224,7 +2857,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2869,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2882,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -2281,7 +2914,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2926,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2939,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 type TransferLeadershipRequest struct {
@@ -2321,7 +2954,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2966,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2979,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -2372,7 +3005,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +3017,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +3030,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -2424,7 +3057,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +3069,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +3082,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -2503,7 +3136,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +3148,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +3161,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -2546,7 +3179,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +3191,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +3204,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 type GetHealthResponse struct {
@@ -2590,7 +3223,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +3235,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +3248,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -2729,7 +3362,70 @@ const file_chorale_proto_rawDesc = "" +
 	"\tafter_seq\x18\x04 \x01(\x04R\bafterSeq\x12\x1b\n" +
 	"\tuntil_seq\x18\x05 \x01(\x04R\buntilSeq\x12\x1d\n" +
 	"\n" +
-	"oldest_seq\x18\x06 \x01(\x04R\toldestSeq\"/\n" +
+	"oldest_seq\x18\x06 \x01(\x04R\toldestSeq\"\xad\x01\n" +
+	"\x0eExplainRequest\x12\x18\n" +
+	"\afilters\x18\x01 \x03(\tR\afilters\x12\x1d\n" +
+	"\tafter_seq\x18\x02 \x01(\x04H\x00R\bafterSeq\x12\x1d\n" +
+	"\tfrom_time\x18\x03 \x01(\x03H\x00R\bfromTime\x12\x1b\n" +
+	"\bfrom_tip\x18\x04 \x01(\bH\x00R\afromTip\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x05 \x01(\tR\tclusterIdB\a\n" +
+	"\x05start\"\x9c\x01\n" +
+	"\x0fExplainResponse\x12*\n" +
+	"\x06opened\x18\x01 \x01(\v2\x12.chorale.v1.OpenedR\x06opened\x12-\n" +
+	"\x05parts\x18\x02 \x03(\v2\x17.chorale.v1.ExplainPartR\x05parts\x12.\n" +
+	"\x05total\x18\x03 \x01(\v2\x18.chorale.v1.ExplainTotalR\x05total\"J\n" +
+	"\x06Amount\x12\x1a\n" +
+	"\bestimate\x18\x01 \x01(\x04R\bestimate\x12\x10\n" +
+	"\x03low\x18\x02 \x01(\x04R\x03low\x12\x12\n" +
+	"\x04high\x18\x03 \x01(\x04R\x04high\"\xe8\x04\n" +
+	"\vExplainPart\x126\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x1e.chorale.v1.ExplainPart.SourceR\x06source\x12\x1b\n" +
+	"\tfirst_seq\x18\x02 \x01(\x04R\bfirstSeq\x12\x19\n" +
+	"\blast_seq\x18\x03 \x01(\x04R\alastSeq\x12\x14\n" +
+	"\x05files\x18\x04 \x01(\rR\x05files\x12\x1f\n" +
+	"\vfiles_asked\x18\x05 \x01(\rR\n" +
+	"filesAsked\x12\x1d\n" +
+	"\n" +
+	"files_read\x18\x06 \x01(\rR\tfilesRead\x12*\n" +
+	"\x06blocks\x18\a \x01(\v2\x12.chorale.v1.AmountR\x06blocks\x12\x1f\n" +
+	"\vtable_bytes\x18\b \x01(\x04R\n" +
+	"tableBytes\x121\n" +
+	"\n" +
+	"read_bytes\x18\t \x01(\v2\x12.chorale.v1.AmountR\treadBytes\x12!\n" +
+	"\fcached_bytes\x18\n" +
+	" \x01(\x04R\vcachedBytes\x127\n" +
+	"\rdecoded_bytes\x18\v \x01(\v2\x12.chorale.v1.AmountR\fdecodedBytes\x12(\n" +
+	"\x05bytes\x18\f \x01(\v2\x12.chorale.v1.AmountR\x05bytes\x12.\n" +
+	"\bmessages\x18\r \x01(\v2\x12.chorale.v1.AmountR\bmessages\x12\x14\n" +
+	"\x05nanos\x18\x0e \x01(\x03R\x05nanos\"G\n" +
+	"\x06Source\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\v\n" +
+	"\aSEGMENT\x10\x01\x12\n" +
+	"\n" +
+	"\x06STORES\x10\x02\x12\n" +
+	"\n" +
+	"\x06MEMORY\x10\x03\x12\a\n" +
+	"\x03TIP\x10\x04\"\x86\x04\n" +
+	"\fExplainTotal\x121\n" +
+	"\n" +
+	"read_bytes\x18\x01 \x01(\v2\x12.chorale.v1.AmountR\treadBytes\x12!\n" +
+	"\fcached_bytes\x18\x02 \x01(\x04R\vcachedBytes\x127\n" +
+	"\rdecoded_bytes\x18\x03 \x01(\v2\x12.chorale.v1.AmountR\fdecodedBytes\x12(\n" +
+	"\x05bytes\x18\x04 \x01(\v2\x12.chorale.v1.AmountR\x05bytes\x121\n" +
+	"\n" +
+	"file_bytes\x18\x05 \x01(\v2\x12.chorale.v1.AmountR\tfileBytes\x12.\n" +
+	"\bmessages\x18\x06 \x01(\v2\x12.chorale.v1.AmountR\bmessages\x12\x14\n" +
+	"\x05nanos\x18\a \x01(\x03R\x05nanos\x12-\n" +
+	"\x12read_amplification\x18\b \x01(\x01R\x11readAmplification\x123\n" +
+	"\x15decoded_amplification\x18\t \x01(\x01R\x14decodedAmplification\x12-\n" +
+	"\tfile_rate\x18\n" +
+	" \x01(\v2\x10.chorale.v1.RateR\bfileRate\x121\n" +
+	"\vmemory_rate\x18\v \x01(\v2\x10.chorale.v1.RateR\n" +
+	"memoryRate\"L\n" +
+	"\x04Rate\x12(\n" +
+	"\x10bytes_per_second\x18\x01 \x01(\x01R\x0ebytesPerSecond\x12\x1a\n" +
+	"\bmeasured\x18\x02 \x01(\bR\bmeasured\"/\n" +
 	"\tTopicName\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"-\n" +
@@ -2887,10 +3583,11 @@ const file_chorale_proto_rawDesc = "" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rmissing_files\x18\x05 \x01(\x04R\fmissingFiles\x12#\n" +
 	"\rmissing_bytes\x18\x06 \x01(\x04R\fmissingBytes\x12\x1b\n" +
-	"\tleader_id\x18\a \x01(\tR\bleaderId2\xab\x04\n" +
+	"\tleader_id\x18\a \x01(\tR\bleaderId2\xf1\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
-	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12M\n" +
+	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12D\n" +
+	"\aExplain\x12\x1a.chorale.v1.ExplainRequest\x1a\x1b.chorale.v1.ExplainResponse0\x01\x12M\n" +
 	"\n" +
 	"ListTopics\x12\x1d.chorale.v1.ListTopicsRequest\x1a\x1e.chorale.v1.ListTopicsResponse0\x01\x12H\n" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
@@ -2918,98 +3615,123 @@ func file_chorale_proto_rawDescGZIP() []byte {
 	return file_chorale_proto_rawDescData
 }
 
-var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
-	(Member_Role)(0),                   // 2: chorale.v1.Member.Role
-	(ChangeMemberRequest_Change)(0),    // 3: chorale.v1.ChangeMemberRequest.Change
-	(*PublishRequest)(nil),             // 4: chorale.v1.PublishRequest
-	(*PublishResponse)(nil),            // 5: chorale.v1.PublishResponse
-	(*Outcome)(nil),                    // 6: chorale.v1.Outcome
-	(*PublishError)(nil),               // 7: chorale.v1.PublishError
-	(*SubscribeRequest)(nil),           // 8: chorale.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),          // 9: chorale.v1.SubscribeResponse
-	(*Opened)(nil),                     // 10: chorale.v1.Opened
-	(*TopicName)(nil),                  // 11: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),          // 12: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),         // 13: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),                 // 14: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),           // 15: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),          // 16: chorale.v1.GetStatusResponse
-	(*TipStatus)(nil),                  // 17: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 18: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 19: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 20: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 21: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 22: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 23: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 24: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 25: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 26: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 27: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 28: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 29: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 30: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 31: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 32: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 33: chorale.v1.ChangeMemberResponse
-	(*TransferLeadershipRequest)(nil),  // 34: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 35: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 36: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 37: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 38: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 39: chorale.v1.GetHealthResponse
+	(ExplainPart_Source)(0),            // 2: chorale.v1.ExplainPart.Source
+	(Member_Role)(0),                   // 3: chorale.v1.Member.Role
+	(ChangeMemberRequest_Change)(0),    // 4: chorale.v1.ChangeMemberRequest.Change
+	(*PublishRequest)(nil),             // 5: chorale.v1.PublishRequest
+	(*PublishResponse)(nil),            // 6: chorale.v1.PublishResponse
+	(*Outcome)(nil),                    // 7: chorale.v1.Outcome
+	(*PublishError)(nil),               // 8: chorale.v1.PublishError
+	(*SubscribeRequest)(nil),           // 9: chorale.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),          // 10: chorale.v1.SubscribeResponse
+	(*Opened)(nil),                     // 11: chorale.v1.Opened
+	(*ExplainRequest)(nil),             // 12: chorale.v1.ExplainRequest
+	(*ExplainResponse)(nil),            // 13: chorale.v1.ExplainResponse
+	(*Amount)(nil),                     // 14: chorale.v1.Amount
+	(*ExplainPart)(nil),                // 15: chorale.v1.ExplainPart
+	(*ExplainTotal)(nil),               // 16: chorale.v1.ExplainTotal
+	(*Rate)(nil),                       // 17: chorale.v1.Rate
+	(*TopicName)(nil),                  // 18: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),          // 19: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),         // 20: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
+	(*TipStatus)(nil),                  // 24: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 25: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 26: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 27: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 28: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 29: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 30: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 31: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 32: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 33: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 34: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 35: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 36: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 37: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 38: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 39: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 40: chorale.v1.ChangeMemberResponse
+	(*TransferLeadershipRequest)(nil),  // 41: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 42: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 43: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 44: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 45: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 46: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
-	6,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
-	7,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
+	7,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
+	8,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
 	0,  // 2: chorale.v1.Outcome.kind:type_name -> chorale.v1.Outcome.Kind
 	1,  // 3: chorale.v1.PublishError.kind:type_name -> chorale.v1.PublishError.Kind
-	10, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
-	11, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
-	14, // 6: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	17, // 7: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	18, // 8: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	19, // 9: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	24, // 10: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	24, // 11: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	31, // 12: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	2,  // 13: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	2,  // 14: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	3,  // 15: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	4,  // 16: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	8,  // 17: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	12, // 18: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	15, // 19: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	20, // 20: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	25, // 21: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	27, // 22: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	29, // 23: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	32, // 24: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	34, // 25: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	22, // 26: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	36, // 27: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	38, // 28: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	5,  // 29: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	9,  // 30: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 31: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	16, // 32: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	21, // 33: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	26, // 34: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	28, // 35: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	30, // 36: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	33, // 37: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	35, // 38: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	23, // 39: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	37, // 40: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	39, // 41: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	29, // [29:42] is the sub-list for method output_type
-	16, // [16:29] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	11, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
+	18, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
+	11, // 6: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
+	15, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
+	16, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
+	2,  // 9: chorale.v1.ExplainPart.source:type_name -> chorale.v1.ExplainPart.Source
+	14, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
+	14, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
+	14, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
+	14, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
+	14, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
+	14, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
+	14, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
+	14, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
+	14, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
+	14, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
+	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
+	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
+	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
+	24, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	25, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	26, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	31, // 26: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	31, // 27: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	38, // 28: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	3,  // 29: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	3,  // 30: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	4,  // 31: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	5,  // 32: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	9,  // 33: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	12, // 34: chorale.v1.Stream.Explain:input_type -> chorale.v1.ExplainRequest
+	19, // 35: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	22, // 36: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	27, // 37: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	32, // 38: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	34, // 39: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	36, // 40: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	39, // 41: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	41, // 42: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	29, // 43: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	43, // 44: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	45, // 45: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	6,  // 46: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	10, // 47: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 48: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 49: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 50: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	28, // 51: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	33, // 52: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	35, // 53: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	37, // 54: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	40, // 55: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	42, // 56: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	30, // 57: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	44, // 58: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	46, // 59: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	46, // [46:60] is the sub-list for method output_type
+	32, // [32:46] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -3022,13 +3744,18 @@ func file_chorale_proto_init() {
 		(*SubscribeRequest_FromTime)(nil),
 		(*SubscribeRequest_FromTip)(nil),
 	}
+	file_chorale_proto_msgTypes[7].OneofWrappers = []any{
+		(*ExplainRequest_AfterSeq)(nil),
+		(*ExplainRequest_FromTime)(nil),
+		(*ExplainRequest_FromTip)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   36,
+			NumEnums:      5,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
