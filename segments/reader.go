@@ -150,7 +150,7 @@ func (r *Reader) choose(v *view, i int) (chosen span, of int, err error) {
 		if f == nil {
 			old, ok := v.keptAt(r.pos + 1)
 			if !ok {
-				return x, 0, fmt.Errorf("%w: %s, for position %d", ErrNotHere, m.Name(), r.pos+1)
+				return x, 0, &MissingError{Meta: m, Position: r.pos + 1}
 			}
 			return old, len(old.files), nil
 		}

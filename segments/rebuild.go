@@ -49,7 +49,8 @@ func (l *Log) holdFile(h Hash) *file {
 // FileState is what this node has of a file of the manifest.
 type FileState struct {
 	FileMeta
-	Here bool // or in memory, if it is to be built from there
+	Here     bool // or in memory, if it is to be built from there
+	Readable bool // here, or what it replaces is
 }
 
 // Files lists the files of the manifest.
@@ -57,7 +58,8 @@ func (l *Log) Files() []FileState {
 	v := l.view.Load()
 	out := make([]FileState, len(v.files))
 	for i, m := range v.manifest.Files {
-		out[i] = FileState{m, !v.lacks(i)}
+		_, kept := v.keptAt(m.First)
+		out[i] = FileState{FileMeta: m, Here: !v.lacks(i), Readable: kept || !v.lacks(i)}
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package segments
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"chorale/segments/data"
@@ -28,10 +27,9 @@ func (l *Log) SeekTime(t int64) (after uint64, err error) {
 		}
 		x, files := span{first: m.First, last: m.Last}, v.files[i:i+v.manifest.Layer(i)]
 		if j := slices.Index(files, nil); j >= 0 {
-			name := v.manifest.Files[i+j].Name()
 			var ok bool
 			if x, ok = v.keptOf(m.First, t); !ok {
-				return 0, fmt.Errorf("%w: %s", ErrNotHere, name)
+				return 0, &MissingError{Meta: v.manifest.Files[i+j], Position: m.First}
 			}
 			files = x.files
 		}

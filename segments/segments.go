@@ -33,6 +33,8 @@ type (
 	Edit     = manifest.Edit
 	Manifest = manifest.Manifest
 	Range    = manifest.Range
+	// MissingError is the ErrNotHere of a reader.
+	MissingError = data.MissingError
 )
 
 // The kinds of files; see manifest.

@@ -10,6 +10,20 @@ import (
 	"chorale/segments/manifest"
 )
 
+// MissingError is the ErrNotHere of a reader: which file it lacks, and for which seq.
+type MissingError struct {
+	Meta     manifest.FileMeta
+	Position uint64
+}
+
+// Error names both.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%v: %s, for position %d", ErrNotHere, e.Meta.Name(), e.Position)
+}
+
+// Unwrap makes errors.Is find ErrNotHere.
+func (e *MissingError) Unwrap() error { return ErrNotHere }
+
 // Sum hashes a whole file.
 type Sum struct {
 	hash  hash.Hash
