@@ -208,7 +208,7 @@ func (x ExplainPart_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExplainPart_Source.Descriptor instead.
 func (ExplainPart_Source) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{10, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type Member_Role int32
@@ -257,7 +257,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{32, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -317,7 +317,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type PublishRequest struct {
@@ -877,121 +877,6 @@ func (x *Opened) GetOldestSeq() uint64 {
 	return 0
 }
 
-// As SubscribeRequest.
-type ExplainRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Filters []string               `protobuf:"bytes,1,rep,name=filters,proto3" json:"filters,omitempty"`
-	// Types that are valid to be assigned to Start:
-	//
-	//	*ExplainRequest_AfterSeq
-	//	*ExplainRequest_FromTime
-	//	*ExplainRequest_FromTip
-	Start         isExplainRequest_Start `protobuf_oneof:"start"`
-	ClusterId     string                 `protobuf:"bytes,5,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExplainRequest) Reset() {
-	*x = ExplainRequest{}
-	mi := &file_chorale_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExplainRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExplainRequest) ProtoMessage() {}
-
-func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
-func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *ExplainRequest) GetFilters() []string {
-	if x != nil {
-		return x.Filters
-	}
-	return nil
-}
-
-func (x *ExplainRequest) GetStart() isExplainRequest_Start {
-	if x != nil {
-		return x.Start
-	}
-	return nil
-}
-
-func (x *ExplainRequest) GetAfterSeq() uint64 {
-	if x != nil {
-		if x, ok := x.Start.(*ExplainRequest_AfterSeq); ok {
-			return x.AfterSeq
-		}
-	}
-	return 0
-}
-
-func (x *ExplainRequest) GetFromTime() int64 {
-	if x != nil {
-		if x, ok := x.Start.(*ExplainRequest_FromTime); ok {
-			return x.FromTime
-		}
-	}
-	return 0
-}
-
-func (x *ExplainRequest) GetFromTip() bool {
-	if x != nil {
-		if x, ok := x.Start.(*ExplainRequest_FromTip); ok {
-			return x.FromTip
-		}
-	}
-	return false
-}
-
-func (x *ExplainRequest) GetClusterId() string {
-	if x != nil {
-		return x.ClusterId
-	}
-	return ""
-}
-
-type isExplainRequest_Start interface {
-	isExplainRequest_Start()
-}
-
-type ExplainRequest_AfterSeq struct {
-	AfterSeq uint64 `protobuf:"varint,2,opt,name=after_seq,json=afterSeq,proto3,oneof"`
-}
-
-type ExplainRequest_FromTime struct {
-	FromTime int64 `protobuf:"varint,3,opt,name=from_time,json=fromTime,proto3,oneof"`
-}
-
-type ExplainRequest_FromTip struct {
-	FromTip bool `protobuf:"varint,4,opt,name=from_tip,json=fromTip,proto3,oneof"`
-}
-
-func (*ExplainRequest_AfterSeq) isExplainRequest_Start() {}
-
-func (*ExplainRequest_FromTime) isExplainRequest_Start() {}
-
-func (*ExplainRequest_FromTip) isExplainRequest_Start() {}
-
 // The first response has `opened` set, the last one `total`.
 type ExplainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1004,7 +889,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +901,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +914,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{8}
+	return file_chorale_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExplainResponse) GetOpened() *Opened {
@@ -1065,7 +950,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +962,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +975,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{9}
+	return file_chorale_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Amount) GetEstimate() uint64 {
@@ -1144,7 +1029,7 @@ type ExplainPart struct {
 
 func (x *ExplainPart) Reset() {
 	*x = ExplainPart{}
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1041,7 @@ func (x *ExplainPart) String() string {
 func (*ExplainPart) ProtoMessage() {}
 
 func (x *ExplainPart) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1054,7 @@ func (x *ExplainPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPart.ProtoReflect.Descriptor instead.
 func (*ExplainPart) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{10}
+	return file_chorale_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainPart) GetSource() ExplainPart_Source {
@@ -1294,7 +1179,7 @@ type ExplainTotal struct {
 
 func (x *ExplainTotal) Reset() {
 	*x = ExplainTotal{}
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1191,7 @@ func (x *ExplainTotal) String() string {
 func (*ExplainTotal) ProtoMessage() {}
 
 func (x *ExplainTotal) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1204,7 @@ func (x *ExplainTotal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTotal.ProtoReflect.Descriptor instead.
 func (*ExplainTotal) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{11}
+	return file_chorale_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainTotal) GetReadBytes() *Amount {
@@ -1410,7 +1295,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1307,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1320,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{12}
+	return file_chorale_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rate) GetBytesPerSecond() float64 {
@@ -1462,7 +1347,7 @@ type TopicName struct {
 
 func (x *TopicName) Reset() {
 	*x = TopicName{}
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1359,7 @@ func (x *TopicName) String() string {
 func (*TopicName) ProtoMessage() {}
 
 func (x *TopicName) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1372,7 @@ func (x *TopicName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicName.ProtoReflect.Descriptor instead.
 func (*TopicName) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{13}
+	return file_chorale_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TopicName) GetId() uint32 {
@@ -1514,7 +1399,7 @@ type ListTopicsRequest struct {
 
 func (x *ListTopicsRequest) Reset() {
 	*x = ListTopicsRequest{}
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1411,7 @@ func (x *ListTopicsRequest) String() string {
 func (*ListTopicsRequest) ProtoMessage() {}
 
 func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1424,7 @@ func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{14}
+	return file_chorale_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListTopicsRequest) GetFilters() []string {
@@ -1558,7 +1443,7 @@ type ListTopicsResponse struct {
 
 func (x *ListTopicsResponse) Reset() {
 	*x = ListTopicsResponse{}
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1455,7 @@ func (x *ListTopicsResponse) String() string {
 func (*ListTopicsResponse) ProtoMessage() {}
 
 func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1468,7 @@ func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{15}
+	return file_chorale_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTopicsResponse) GetTopics() []*TopicStats {
@@ -1606,7 +1491,7 @@ type TopicStats struct {
 
 func (x *TopicStats) Reset() {
 	*x = TopicStats{}
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1503,7 @@ func (x *TopicStats) String() string {
 func (*TopicStats) ProtoMessage() {}
 
 func (x *TopicStats) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1516,7 @@ func (x *TopicStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicStats.ProtoReflect.Descriptor instead.
 func (*TopicStats) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{16}
+	return file_chorale_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TopicStats) GetName() string {
@@ -1670,7 +1555,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1567,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1580,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{17}
+	return file_chorale_proto_rawDescGZIP(), []int{16}
 }
 
 type GetStatusResponse struct {
@@ -1726,7 +1611,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1623,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1636,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -1894,7 +1779,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +1791,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +1804,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -1980,7 +1865,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +1877,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +1890,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -2066,7 +1951,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +1963,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +1976,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2152,7 +2037,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2049,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2062,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2197,7 +2082,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2094,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2107,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2242,7 +2127,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2139,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2152,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2295,7 +2180,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2192,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2205,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2353,7 +2238,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2250,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2263,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -2410,7 +2295,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2422,7 +2307,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2435,7 +2320,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 type GetRetentionResponse struct {
@@ -2453,7 +2338,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2350,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2363,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -2519,7 +2404,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2416,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2429,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -2562,7 +2447,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2459,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2472,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 type ListMembersRequest struct {
@@ -2598,7 +2483,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2495,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2508,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 type ListMembersResponse struct {
@@ -2639,7 +2524,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2536,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2549,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -2719,7 +2604,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2616,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2629,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Member) GetNodeId() string {
@@ -2857,7 +2742,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2754,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2767,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -2914,7 +2799,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +2811,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +2824,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 type TransferLeadershipRequest struct {
@@ -2954,7 +2839,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +2851,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +2864,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3005,7 +2890,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +2902,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +2915,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3057,7 +2942,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +2954,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +2967,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3136,7 +3021,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3033,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3046,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3179,7 +3064,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3076,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3089,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 type GetHealthResponse struct {
@@ -3223,7 +3108,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3120,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3133,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3362,15 +3247,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\tafter_seq\x18\x04 \x01(\x04R\bafterSeq\x12\x1b\n" +
 	"\tuntil_seq\x18\x05 \x01(\x04R\buntilSeq\x12\x1d\n" +
 	"\n" +
-	"oldest_seq\x18\x06 \x01(\x04R\toldestSeq\"\xad\x01\n" +
-	"\x0eExplainRequest\x12\x18\n" +
-	"\afilters\x18\x01 \x03(\tR\afilters\x12\x1d\n" +
-	"\tafter_seq\x18\x02 \x01(\x04H\x00R\bafterSeq\x12\x1d\n" +
-	"\tfrom_time\x18\x03 \x01(\x03H\x00R\bfromTime\x12\x1b\n" +
-	"\bfrom_tip\x18\x04 \x01(\bH\x00R\afromTip\x12\x1d\n" +
-	"\n" +
-	"cluster_id\x18\x05 \x01(\tR\tclusterIdB\a\n" +
-	"\x05start\"\x9c\x01\n" +
+	"oldest_seq\x18\x06 \x01(\x04R\toldestSeq\"\x9c\x01\n" +
 	"\x0fExplainResponse\x12*\n" +
 	"\x06opened\x18\x01 \x01(\v2\x12.chorale.v1.OpenedR\x06opened\x12-\n" +
 	"\x05parts\x18\x02 \x03(\v2\x17.chorale.v1.ExplainPartR\x05parts\x12.\n" +
@@ -3583,11 +3460,11 @@ const file_chorale_proto_rawDesc = "" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rmissing_files\x18\x05 \x01(\x04R\fmissingFiles\x12#\n" +
 	"\rmissing_bytes\x18\x06 \x01(\x04R\fmissingBytes\x12\x1b\n" +
-	"\tleader_id\x18\a \x01(\tR\bleaderId2\xf1\x04\n" +
+	"\tleader_id\x18\a \x01(\tR\bleaderId2\xf3\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
-	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12D\n" +
-	"\aExplain\x12\x1a.chorale.v1.ExplainRequest\x1a\x1b.chorale.v1.ExplainResponse0\x01\x12M\n" +
+	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12F\n" +
+	"\aExplain\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1b.chorale.v1.ExplainResponse0\x01\x12M\n" +
 	"\n" +
 	"ListTopics\x12\x1d.chorale.v1.ListTopicsRequest\x1a\x1e.chorale.v1.ListTopicsResponse0\x01\x12H\n" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
@@ -3616,7 +3493,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -3630,41 +3507,40 @@ var file_chorale_proto_goTypes = []any{
 	(*SubscribeRequest)(nil),           // 9: chorale.v1.SubscribeRequest
 	(*SubscribeResponse)(nil),          // 10: chorale.v1.SubscribeResponse
 	(*Opened)(nil),                     // 11: chorale.v1.Opened
-	(*ExplainRequest)(nil),             // 12: chorale.v1.ExplainRequest
-	(*ExplainResponse)(nil),            // 13: chorale.v1.ExplainResponse
-	(*Amount)(nil),                     // 14: chorale.v1.Amount
-	(*ExplainPart)(nil),                // 15: chorale.v1.ExplainPart
-	(*ExplainTotal)(nil),               // 16: chorale.v1.ExplainTotal
-	(*Rate)(nil),                       // 17: chorale.v1.Rate
-	(*TopicName)(nil),                  // 18: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),          // 19: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),         // 20: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
-	(*TipStatus)(nil),                  // 24: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 25: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 26: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 27: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 28: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 29: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 30: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 31: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 32: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 33: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 34: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 35: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 36: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 37: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 38: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 39: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 40: chorale.v1.ChangeMemberResponse
-	(*TransferLeadershipRequest)(nil),  // 41: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 42: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 43: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 44: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 45: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 46: chorale.v1.GetHealthResponse
+	(*ExplainResponse)(nil),            // 12: chorale.v1.ExplainResponse
+	(*Amount)(nil),                     // 13: chorale.v1.Amount
+	(*ExplainPart)(nil),                // 14: chorale.v1.ExplainPart
+	(*ExplainTotal)(nil),               // 15: chorale.v1.ExplainTotal
+	(*Rate)(nil),                       // 16: chorale.v1.Rate
+	(*TopicName)(nil),                  // 17: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),          // 18: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),         // 19: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),                 // 20: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),           // 21: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 22: chorale.v1.GetStatusResponse
+	(*TipStatus)(nil),                  // 23: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 24: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 25: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 26: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 27: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 28: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 29: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 30: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 31: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 32: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 33: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 34: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 35: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 36: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 37: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 38: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 39: chorale.v1.ChangeMemberResponse
+	(*TransferLeadershipRequest)(nil),  // 40: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 41: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 42: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 43: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 44: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 45: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	7,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -3672,61 +3548,61 @@ var file_chorale_proto_depIdxs = []int32{
 	0,  // 2: chorale.v1.Outcome.kind:type_name -> chorale.v1.Outcome.Kind
 	1,  // 3: chorale.v1.PublishError.kind:type_name -> chorale.v1.PublishError.Kind
 	11, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
-	18, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
+	17, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
 	11, // 6: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
-	15, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
-	16, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
+	14, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
+	15, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
 	2,  // 9: chorale.v1.ExplainPart.source:type_name -> chorale.v1.ExplainPart.Source
-	14, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
-	14, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
-	14, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
-	14, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
-	14, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
-	14, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
-	14, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
-	14, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
-	14, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
-	14, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
-	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
-	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
-	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	24, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	25, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	26, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	31, // 26: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	31, // 27: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	38, // 28: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	13, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
+	13, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
+	13, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
+	13, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
+	13, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
+	13, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
+	13, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
+	13, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
+	13, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
+	13, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
+	16, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
+	16, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
+	20, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
+	23, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	24, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	25, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	30, // 26: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	30, // 27: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	37, // 28: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
 	3,  // 29: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
 	3,  // 30: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
 	4,  // 31: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
 	5,  // 32: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
 	9,  // 33: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	12, // 34: chorale.v1.Stream.Explain:input_type -> chorale.v1.ExplainRequest
-	19, // 35: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	22, // 36: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	27, // 37: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	32, // 38: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	34, // 39: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	36, // 40: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	39, // 41: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	41, // 42: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	29, // 43: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	43, // 44: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	45, // 45: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	9,  // 34: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	18, // 35: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	21, // 36: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	26, // 37: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	31, // 38: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	33, // 39: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	35, // 40: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	38, // 41: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	40, // 42: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	28, // 43: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	42, // 44: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	44, // 45: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
 	6,  // 46: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
 	10, // 47: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 48: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 49: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 50: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	28, // 51: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	33, // 52: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	35, // 53: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	37, // 54: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	40, // 55: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	42, // 56: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	30, // 57: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	44, // 58: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	46, // 59: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	12, // 48: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	19, // 49: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	22, // 50: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	27, // 51: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	32, // 52: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	34, // 53: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	36, // 54: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	39, // 55: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	41, // 56: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	29, // 57: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	43, // 58: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	45, // 59: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
 	46, // [46:60] is the sub-list for method output_type
 	32, // [32:46] is the sub-list for method input_type
 	32, // [32:32] is the sub-list for extension type_name
@@ -3744,18 +3620,13 @@ func file_chorale_proto_init() {
 		(*SubscribeRequest_FromTime)(nil),
 		(*SubscribeRequest_FromTip)(nil),
 	}
-	file_chorale_proto_msgTypes[7].OneofWrappers = []any{
-		(*ExplainRequest_AfterSeq)(nil),
-		(*ExplainRequest_FromTime)(nil),
-		(*ExplainRequest_FromTip)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   42,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -54,10 +54,10 @@ type StreamClient interface {
 	// the oldest); FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE
 	// if this node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeResponse], error)
-	// Explain tells what a subscription from a start to the newest message would read and
-	// deliver on this node, before it reads one: parts of the stream in ascending order,
-	// and with the last response the total. Codes as Subscribe's.
-	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExplainResponse], error)
+	// Explain tells what the subscription would read and deliver on this node up to the
+	// newest message, with or without until_tip, before it reads one: parts of the stream
+	// in ascending order, and with the last response the total. Codes as Subscribe's.
+	Explain(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExplainResponse], error)
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(ctx context.Context, in *ListTopicsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListTopicsResponse], error)
 	// GetStatus tells what this node knows of itself and of its cluster.
@@ -111,13 +111,13 @@ func (c *streamClient) Subscribe(ctx context.Context, in *SubscribeRequest, opts
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Stream_SubscribeClient = grpc.ServerStreamingClient[SubscribeResponse]
 
-func (c *streamClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExplainResponse], error) {
+func (c *streamClient) Explain(ctx context.Context, in *SubscribeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExplainResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Stream_ServiceDesc.Streams[2], Stream_Explain_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[ExplainRequest, ExplainResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[SubscribeRequest, ExplainResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -210,10 +210,10 @@ type StreamServer interface {
 	// the oldest); FAILED_PRECONDITION if cluster_id is another cluster's; UNAVAILABLE
 	// if this node cannot serve now; DATA_LOSS if its files are damaged.
 	Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeResponse]) error
-	// Explain tells what a subscription from a start to the newest message would read and
-	// deliver on this node, before it reads one: parts of the stream in ascending order,
-	// and with the last response the total. Codes as Subscribe's.
-	Explain(*ExplainRequest, grpc.ServerStreamingServer[ExplainResponse]) error
+	// Explain tells what the subscription would read and deliver on this node up to the
+	// newest message, with or without until_tip, before it reads one: parts of the stream
+	// in ascending order, and with the last response the total. Codes as Subscribe's.
+	Explain(*SubscribeRequest, grpc.ServerStreamingServer[ExplainResponse]) error
 	// ListTopics lists topics with their volumes, ordered by name, in pages.
 	ListTopics(*ListTopicsRequest, grpc.ServerStreamingServer[ListTopicsResponse]) error
 	// GetStatus tells what this node knows of itself and of its cluster.
@@ -241,7 +241,7 @@ func (UnimplementedStreamServer) Publish(grpc.BidiStreamingServer[PublishRequest
 func (UnimplementedStreamServer) Subscribe(*SubscribeRequest, grpc.ServerStreamingServer[SubscribeResponse]) error {
 	return status.Error(codes.Unimplemented, "method Subscribe not implemented")
 }
-func (UnimplementedStreamServer) Explain(*ExplainRequest, grpc.ServerStreamingServer[ExplainResponse]) error {
+func (UnimplementedStreamServer) Explain(*SubscribeRequest, grpc.ServerStreamingServer[ExplainResponse]) error {
 	return status.Error(codes.Unimplemented, "method Explain not implemented")
 }
 func (UnimplementedStreamServer) ListTopics(*ListTopicsRequest, grpc.ServerStreamingServer[ListTopicsResponse]) error {
@@ -299,11 +299,11 @@ func _Stream_Subscribe_Handler(srv interface{}, stream grpc.ServerStream) error 
 type Stream_SubscribeServer = grpc.ServerStreamingServer[SubscribeResponse]
 
 func _Stream_Explain_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(ExplainRequest)
+	m := new(SubscribeRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(StreamServer).Explain(m, &grpc.GenericServerStream[ExplainRequest, ExplainResponse]{ServerStream: stream})
+	return srv.(StreamServer).Explain(m, &grpc.GenericServerStream[SubscribeRequest, ExplainResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
