@@ -139,19 +139,19 @@ type delivery struct {
 }
 
 func (d *delivery) open() error {
-	frame := &api.Frame{
-		Opened: &api.Opened{
-			ClusterId: fmt.Sprintf("%x", d.server.Engine.Cluster()),
-			NodeId:    string(d.server.Engine.ID()),
-			Filters:   d.sub.Filters,
-			AfterSeq:  d.sub.After,
-			UntilSeq:  d.sub.Until,
-			OldestSeq: d.sub.Oldest,
-		},
-		TipSeq: d.server.Engine.End(),
-	}
 	d.marked, d.told = time.Now(), d.sub.After
-	return d.stream.SendMsg(frame)
+	return d.stream.SendMsg(&api.Frame{Opened: d.server.opened(d.sub), TipSeq: d.server.Engine.End()})
+}
+
+func (s *Server) opened(sub *engine.Subscription) *api.Opened {
+	return &api.Opened{
+		ClusterId: fmt.Sprintf("%x", s.Engine.Cluster()),
+		NodeId:    string(s.Engine.ID()),
+		Filters:   sub.Filters,
+		AfterSeq:  sub.After,
+		UntilSeq:  sub.Until,
+		OldestSeq: sub.Oldest,
+	}
 }
 
 // run delivers until the subscription ends (nil), ctx ends or an error.
