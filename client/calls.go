@@ -10,6 +10,8 @@ import (
 
 	"chorale/api"
 	"chorale/client/nodes"
+
+	"google.golang.org/grpc"
 )
 
 // ask makes a call on one node after the other until one answers, each at most
@@ -106,58 +108,74 @@ func (c *Client) SetRetention(ctx context.Context, policies ...*api.RetentionPol
 // Topics ranges over the topics that the filters match (all without any), with
 // their volumes, by name, as one node knows them. An error is the last pair.
 func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.TopicStats, error] {
+	pages := list(ctx, c, func(ctx context.Context, n *nodes.Node) (grpc.ServerStreamingClient[api.ListTopicsResponse], error) {
+		return n.Stream.ListTopics(ctx, &api.ListTopicsRequest{Filters: filters})
+	})
 	return func(yield func(*api.TopicStats, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		// The first page decides whether a node can answer at all; after it, no other
-		// can go on: it might know more or less.
-		var l listing
-		if err := c.ask(ctx, func(_ context.Context, n *nodes.Node) error {
-			l = listing{stall: c.stall, node: n}
-			return l.open(ctx, filters)
-		}); err != nil {
-			yield(nil, err)
-			return
-		}
-		defer func() { l.cancel() }()
-		for l.page != nil {
-			for _, t := range l.page.Topics {
+		for page, err := range pages {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, t := range page.Topics {
 				if !yield(t, nil) {
 					return
 				}
 			}
-			if err := l.next(); err != nil {
-				err, _ = callError(l.node.Address, err)
+		}
+	}
+}
+
+// Explain ranges over what a subscription up to the newest message would read, as one
+// node says it; the last response has the total. An error is the last pair; errors are
+// those of Subscribe.
+func (c *Client) Explain(ctx context.Context, o SubscribeOptions) iter.Seq2[*api.ExplainResponse, error] {
+	q, _, err := o.request()
+	if err != nil {
+		return func(yield func(*api.ExplainResponse, error) bool) { yield(nil, err) }
+	}
+	return list(ctx, c, func(ctx context.Context, n *nodes.Node) (grpc.ServerStreamingClient[api.ExplainResponse], error) {
+		return n.Stream.Explain(ctx, q)
+	})
+}
+
+// list ranges over the responses of a call, each of which is due within stall. The
+// first one decides whether a node can answer at all; after it, no other can go on: it
+// might know more or less.
+func list[R any](ctx context.Context, c *Client, call func(context.Context, *nodes.Node) (grpc.ServerStreamingClient[R], error)) iter.Seq2[*R, error] {
+	return func(yield func(*R, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var stream grpc.ServerStreamingClient[R]
+		var stop context.CancelFunc // of the stream, which ends with ctx at the latest
+		var node *nodes.Node
+		var page *R // nil at the end
+		next := func() (err error) {
+			dog := time.AfterFunc(c.stall, stop)
+			defer dog.Stop()
+			if page, err = stream.Recv(); err == io.EOF {
+				page, err = nil, nil
+			}
+			return err
+		}
+		if err := c.ask(ctx, func(_ context.Context, n *nodes.Node) (err error) {
+			node = n
+			var one context.Context
+			one, stop = context.WithCancel(ctx)
+			if stream, err = call(one, n); err == nil {
+				err = next()
+			}
+			return err
+		}); err != nil {
+			yield(nil, err)
+			return
+		}
+		for page != nil && yield(page, nil) {
+			if err := next(); err != nil {
+				err, _ = callError(node.Address, err)
 				yield(nil, err)
 				return
 			}
 		}
 	}
-}
-
-// listing is the pages of one ListTopics call, each of which is due within stall.
-type listing struct {
-	stall  time.Duration
-	node   *nodes.Node
-	stream api.Stream_ListTopicsClient
-	cancel context.CancelFunc
-	page   *api.ListTopicsResponse // nil at the end
-}
-
-func (l *listing) open(ctx context.Context, filters []string) (err error) {
-	ctx, l.cancel = context.WithCancel(ctx)
-	if l.stream, err = l.node.Stream.ListTopics(ctx, &api.ListTopicsRequest{Filters: filters}); err != nil {
-		return err
-	}
-	return l.next()
-}
-
-func (l *listing) next() (err error) {
-	dog := time.AfterFunc(l.stall, l.cancel)
-	defer dog.Stop()
-	if l.page, err = l.stream.Recv(); err == io.EOF {
-		l.page = nil
-		return nil
-	}
-	return err
 }
