@@ -104,7 +104,7 @@ func (c *Client) Publisher(o PublisherOptions) (*Publisher, error) {
 		room: batch.NewRoom(o.MaxMessages, o.MaxBytes),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		open:  &batch.Batch{First: max(o.FirstNumber, 1)},
-		waits: waits.New(o.OnWait, errOwing),
+		waits: waits.New(o.OnWait),
 	}
 	p.payloadLimit.Store(message.MaxPayloadBytes)
 	if p.producer == (ProducerID{}) {

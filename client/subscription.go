@@ -95,7 +95,7 @@ func (c *Client) Subscribe(ctx context.Context, o SubscribeOptions) (*Subscripti
 	}
 	f := &feed{
 		client: c, request: request, filters: filters.Canonical(), frames: make(chan fed, framesAhead),
-		waits: waits.New(o.OnWait, errOwing),
+		waits: waits.New(o.OnWait),
 	}
 	whole, cancel := context.WithCancel(c.ctx)
 	f.ctx = whole

@@ -1,10 +1,6 @@
 package client
 
-import (
-	"errors"
-
-	"chorale/client/waits"
-)
+import "chorale/client/waits"
 
 // Wait says why a subscription or a publisher waits for nodes, and for how long it
 // has; or, with Err nil, that it goes on. Its String is a line for a log.
@@ -21,6 +17,3 @@ import (
 // not go on meanwhile, so it should return soon and must not close the client or
 // the publisher. After the end at most a call returns that was under way.
 type Wait = waits.Wait
-
-// errOwing is the reason to wait for a node that accepts and does not answer.
-var errOwing = errors.New("no answer yet")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client/waits"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -40,7 +41,7 @@ func (l *waitLog) take(t *testing.T) (lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, err := range l.errs {
-		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, errOwing) {
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, waits.ErrSlow) {
 			t.Errorf("%v does not say what kind it is", err)
 		}
 	}

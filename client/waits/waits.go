@@ -4,6 +4,7 @@
 package waits
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -27,14 +28,18 @@ const (
 	maxReasons = 32
 )
 
+// ErrSlow is the reason to wait for a node that accepts and does not answer.
+var ErrSlow = errors.New("no answer yet")
+
 // Wait is what a program is told of a wait.
 type Wait struct {
-	// Node is the address of the node that failed last, or that serves now.
+	// Node is the address of the node that failed last, or that serves now; empty if
+	// Err names it.
 	Node string
 	// Err is what was wrong with it, without its address; nil means that the wait is
 	// over.
 	Err error
-	// Next is the address that is asked now; empty if that is still Node.
+	// Next is the address that is asked now.
 	Next string
 	// For is how long the program has been waiting.
 	For time.Duration
@@ -46,20 +51,27 @@ func (w Wait) String() string {
 	if w.For >= time.Second {
 		long = " for " + w.For.Truncate(time.Second).String()
 	}
-	switch {
-	case w.Err == nil && long == "":
-		return "going on at " + w.Node
-	case w.Err == nil:
-		return fmt.Sprintf("going on at %s, after waiting%s", w.Node, long)
-	}
-	next := "still there"
-	if w.Next != "" {
-		next = "trying " + w.Next
-		if w.Next == w.Node {
-			next = "trying again"
+	if w.Err == nil {
+		at, after := "", ""
+		if w.Node != "" {
+			at = " at " + w.Node
 		}
+		if long != "" {
+			after = ", after waiting" + long
+		}
+		return "going on" + at + after
 	}
-	return fmt.Sprintf("waiting%s: %s: %v; %s", long, w.Node, w.Err, next)
+	node, next := "", "trying "+w.Next
+	if w.Node != "" {
+		node = w.Node + ": "
+	}
+	switch {
+	case w.Err == ErrSlow:
+		next = "still there"
+	case w.Next == w.Node:
+		next = "trying again"
+	}
+	return fmt.Sprintf("waiting%s: %s%v; %s", long, node, w.Err, next)
 }
 
 // Teller is the state of one publisher or subscription. Safe for concurrent use.
@@ -86,15 +98,15 @@ type Teller struct {
 }
 
 // New makes a teller that calls tell, one call at a time; nil means that nobody
-// wants to know. slow is the error of a node that owes an answer.
-func New(tell func(Wait), slow error) *Teller {
+// wants to know.
+func New(tell func(Wait)) *Teller {
 	t := &Teller{tell: tell, told: map[string]bool{}}
 	stopped := func(f func()) *time.Timer {
 		timer := time.AfterFunc(time.Hour, f)
 		timer.Stop()
 		return timer
 	}
-	t.owed = stopped(func() { t.late(slow) })
+	t.owed = stopped(t.late)
 	t.settled = stopped(t.lasted)
 	return t
 }
@@ -204,13 +216,13 @@ func (t *Teller) over() {
 }
 
 // late tells that an answer is overdue, again and again.
-func (t *Teller) late(slow error) {
+func (t *Teller) late() {
 	t.mu.Lock()
 	if t.owing {
 		if t.since.IsZero() {
 			t.since = time.Now().Add(-Slow)
 		}
-		t.say(Wait{Node: t.node, Err: slow})
+		t.say(Wait{Node: t.node, Err: ErrSlow, Next: t.node})
 		t.owed.Reset(Slow)
 	}
 	t.mu.Unlock()

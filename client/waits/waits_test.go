@@ -10,10 +10,7 @@ import (
 	"time"
 )
 
-var (
-	errSlow = errors.New("no answer yet")
-	errDown = errors.New("connection refused")
-)
+var errDown = errors.New("connection refused")
 
 // heard is what a teller told, and when, from the start of the bubble.
 type heard struct {
@@ -23,7 +20,7 @@ type heard struct {
 
 func listen() (*heard, *Teller) {
 	h := &heard{begin: time.Now()}
-	return h, New(func(w Wait) { h.lines = append(h.lines, fmt.Sprintf("%v %v", time.Since(h.begin), w)) }, errSlow)
+	return h, New(func(w Wait) { h.lines = append(h.lines, fmt.Sprintf("%v %v", time.Since(h.begin), w)) })
 }
 
 func (h *heard) want(t *testing.T, lines ...string) {
@@ -184,7 +181,7 @@ func TestCallsComeOneByOne(t *testing.T) {
 			w.Trouble()
 			lines = append(lines, told.String())
 			calling--
-		}, errSlow)
+		})
 		w.Trying("a")
 		time.Sleep(3 * time.Second)
 		w.Serves()

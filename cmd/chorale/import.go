@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/client/waits"
 	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
@@ -79,28 +80,41 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer c.Close()
-	before, err := p.stored(cmd.Context(), c, text.id)
-	if err != nil {
+	run := &importRun{importCmd: p, cmd: cmd, text: text}
+	run.bar = show.NewProgress(cmd.ErrOrStderr(), text.lines, "lines")
+	waiting := func(w client.Wait) {
+		run.bar.Close() // it comes back with the next line
+		connect.Waiting(cmd.ErrOrStderr())(w)
+	}
+	if run.before, err = p.stored(cmd.Context(), c, text.id, waiting); err != nil {
 		return p.Explain(err)
 	}
-	pub, err := c.Publisher(client.PublisherOptions{Producer: text.id, FirstNumber: before + 1, GiveUpAfter: p.timeout})
+	run.pub, err = c.Publisher(client.PublisherOptions{
+		Producer: text.id, FirstNumber: run.before + 1, GiveUpAfter: p.timeout, OnWait: waiting,
+	})
 	if err != nil {
 		return err
 	}
-	run := &importRun{importCmd: p, cmd: cmd, text: text, pub: pub, before: before}
 	return p.Explain(run.run())
 }
 
 // stored is how many lines earlier runs stored. Only a leader knows, and where
 // there is none for the moment the import waits for it, as it would midway.
-func (p *importCmd) stored(ctx context.Context, c *client.Client, id client.ProducerID) (uint64, error) {
+func (p *importCmd) stored(ctx context.Context, c *client.Client, id client.ProducerID, waiting func(client.Wait)) (uint64, error) {
+	told := waits.New(waiting)
+	defer told.End()
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(p.timeout); ; {
+		told.Trying("")
 		n, err := c.LastNumber(ctx, id)
+		if err == nil {
+			told.Serves()
+		}
 		if !errors.Is(err, client.ErrUnavailable) || time.Now().After(deadline) {
 			return n, err
 		}
+		told.Failed("", err)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -184,6 +198,7 @@ type importRun struct {
 	cmd    *cobra.Command
 	text   *importText
 	pub    *client.Publisher
+	bar    *show.Progress
 	before uint64 // lines that earlier runs stored
 
 	number, skipped uint64       // well-formed and malformed lines so far
@@ -193,22 +208,21 @@ type importRun struct {
 func (r *importRun) run() error {
 	ctx, stop := context.WithCancelCause(r.cmd.Context())
 	defer stop(nil)
-	bar := show.NewProgress(r.cmd.ErrOrStderr(), r.text.lines, "lines")
-	bar.Set(int64(r.before))
+	r.bar.Set(int64(r.before))
 	begun := time.Now()
-	err := r.publish(ctx, stop, bar)
+	err := r.publish(ctx, stop)
 	// What was accepted is waited for whatever happened, so that the sum is right.
 	closed := r.pub.Close(context.WithoutCancel(ctx))
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	bar.Close()
+	r.bar.Close()
 	r.summary(time.Since(begun))
 	return cmp.Or(err, closed)
 }
 
 // publish sends the lines that earlier runs did not store.
-func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, bar *show.Progress) error {
+func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc) error {
 	in, err := tsv.NewReader(r.text.in)
 	if err != nil {
 		return err
@@ -238,7 +252,7 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc, b
 				return
 			}
 			r.bytes.Add(size)
-			bar.Set(int64(r.before) + r.stored.Add(1))
+			r.bar.Set(int64(r.before) + r.stored.Add(1))
 		})
 		if err != nil {
 			return fmt.Errorf("line %d: %w", line.Number, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestImportWaitsForALeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := &electing{questions: 3}
+	node := &electing{questions: 5}
 	server := grpc.NewServer()
 	api.RegisterStreamServer(server, node)
 	go server.Serve(l)
@@ -47,12 +48,17 @@ func TestImportWaitsForALeader(t *testing.T) {
 	defer c.Close()
 
 	p := &importCmd{timeout: time.Minute}
-	if n, err := p.stored(t.Context(), c, client.ProducerID{1}); n != 7 || err != nil {
+	var told []string
+	hear := func(w client.Wait) { told = append(told, w.String()) }
+	if n, err := p.stored(t.Context(), c, client.ProducerID{1}, hear); n != 7 || err != nil {
 		t.Errorf("after an election: %d, %v", n, err)
+	}
+	if want := []string{"waiting: no node available: node " + l.Addr().String() + ": no leader; trying again", "going on"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 	node.questions = 1 << 30
 	p.timeout = time.Millisecond
-	if _, err := p.stored(t.Context(), c, client.ProducerID{1}); !errors.Is(err, client.ErrUnavailable) {
+	if _, err := p.stored(t.Context(), c, client.ProducerID{1}, nil); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without hope: %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func newPublishCmd() *cobra.Command {
 	f.StringArrayVar(&p.headers, "header", nil, "header of every message, `key=value`; may be repeated")
 	f.Uint64Var(&p.expect, "expect", 0, "store only if this `seq` is the topic's last; 0: if there is no such topic")
 	f.BoolVar(&p.atomic, "atomic", false, "store all messages together or none")
-	f.BoolVarP(&p.quiet, "quiet", "q", false, "do not print seqs")
+	f.BoolVarP(&p.quiet, "quiet", "q", false, "print neither seqs nor that it waits")
 	p.timeout = 15 * time.Second
 	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	return cmd
@@ -76,7 +76,11 @@ func (p *publishCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer c.Close()
-	pub, err := c.Publisher(client.PublisherOptions{GiveUpAfter: p.timeout})
+	options := client.PublisherOptions{GiveUpAfter: p.timeout}
+	if !p.quiet {
+		options.OnWait = connect.Waiting(cmd.ErrOrStderr())
+	}
+	pub, err := c.Publisher(options)
 	if err != nil {
 		return err
 	}

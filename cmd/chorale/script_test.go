@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	payload FILE BYTES        make a file
 //	pack FILE                 make FILE.gz and FILE.zst
 //	gone                      wait until the oldest message is not the first one
+//	grows FILE                wait until a file that something writes is not empty
 //	cut PATTERN BYTES         cut bytes off the end of the first file of this name
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -56,6 +57,7 @@ func TestScripts(t *testing.T) {
 			"pack":    pack,
 			"cut":     cut,
 			"gone":    gone,
+			"grows":   grows,
 		},
 	})
 }
@@ -133,6 +135,16 @@ func gone(ts *testscript.TestScript, _ bool, _ []string) {
 		<-time.After(100 * time.Millisecond)
 	}
 	ts.Fatalf("nothing has gone within 30 s")
+}
+
+func grows(ts *testscript.TestScript, _ bool, args []string) {
+	for range 300 {
+		if info, err := os.Stat(ts.MkAbs(args[0])); err == nil && info.Size() > 0 {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	ts.Fatalf("%s is empty after 30 s", args[0])
 }
 
 func cut(ts *testscript.TestScript, _ bool, args []string) {

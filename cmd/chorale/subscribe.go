@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"chorale/client"
@@ -30,6 +31,8 @@ the live end; --until-tip stops at the newest message of now.
   SEQ     this sequence number, itself included; one beyond the end is an error
   TIME    2026-01-31T09:00:00Z, 2026-01-31 09:00, 2026-01-31 (local, without zone)
   -AGE    so long ago: -90s, -2h, -3d
+
+While no node can serve it, it waits, and says why on stderr.
 
 Text is seq, time, topic and payload, parted by tabs (a payload that is no line of
 text is quoted); json is an object a line; raw is the payload and a newline.`
@@ -89,7 +92,9 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 		return err
 	}
 	defer c.Close()
-	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{Filters: filters, From: startOf(p), UntilTip: s.untilTip})
+	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{
+		Filters: filters, From: startOf(p), UntilTip: s.untilTip, OnWait: connect.Waiting(cmd.ErrOrStderr()),
+	})
 	if err != nil {
 		return s.Explain(err)
 	}
@@ -111,7 +116,8 @@ func (s *subscribeCmd) open(ctx context.Context, c *client.Client, o client.Subs
 	defer cancel()
 	sub, err := c.Subscribe(limited, o)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%w after %s: %w", client.ErrUnavailable, s.timeout, err)
+		why := strings.TrimPrefix(err.Error(), context.DeadlineExceeded.Error()+"; ")
+		return nil, fmt.Errorf("%w after %s: %s", client.ErrUnavailable, s.timeout, why)
 	}
 	return sub, err
 }

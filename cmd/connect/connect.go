@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"chorale/client"
@@ -49,6 +50,11 @@ func (n *Connection) Connect(ctx context.Context) (*client.Client, error) {
 		return nil, n.Explain(err)
 	}
 	return c, nil
+}
+
+// Waiting prints to w why a command waits for nodes, a line each time.
+func Waiting(w io.Writer) func(client.Wait) {
+	return func(wait client.Wait) { fmt.Fprintf(w, "chorale: %v\n", wait) }
 }
 
 // Explain adds to an error of the client what to do about it.
