@@ -7,12 +7,14 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -44,7 +46,8 @@ type testNode struct {
 	engine    *Engine
 	cancel    context.CancelFunc
 	ended     chan error
-	fetched   int // files that this node gave away
+	fetched   int                    // files that this node gave away
+	reachable atomic.Pointer[Engine] // nil while nobody reaches it
 }
 
 // inBubble gives f a bubble with a cluster of n nodes that has a leader.
@@ -88,6 +91,13 @@ func (c *cluster) configuration() (out raft.Configuration) {
 	return out
 }
 
+// machines are the nodes, for goroutines of nodes.
+func (c *cluster) machines() []*testNode {
+	c.logMu.Lock()
+	defer c.logMu.Unlock()
+	return slices.Clone(c.nodes)
+}
+
 // Write takes the nodes' log.
 func (c *cluster) Write(b []byte) (int, error) {
 	c.logMu.Lock()
@@ -117,6 +127,7 @@ func (n *testNode) start() {
 }
 
 func (n *testNode) connect() {
+	n.reachable.Store(n.engine)
 	for _, m := range n.c.nodes {
 		if m != n && m.engine != nil {
 			m.transport.Connect(n.transport.LocalAddr(), n.transport)
@@ -127,6 +138,7 @@ func (n *testNode) connect() {
 
 // isolate cuts the node off from all others.
 func (n *testNode) isolate() {
+	n.reachable.Store(nil)
 	n.transport.DisconnectAll()
 	for _, m := range n.c.nodes {
 		m.transport.Disconnect(n.transport.LocalAddr())
@@ -172,6 +184,16 @@ func (n *testNode) FetchFile(_ context.Context, h segments.Hash, offset int64, w
 		return err
 	}
 	return errors.New("nobody has it")
+}
+
+// Health implements Peers.
+func (n *testNode) Health(_ context.Context, id raft.ServerID) (roster.Health, error) {
+	for _, m := range n.c.machines() {
+		if e := m.reachable.Load(); m.id == id && e != nil && n.reachable.Load() != nil {
+			return e.Health(), nil
+		}
+	}
+	return roster.Health{}, fmt.Errorf("%w: %s is down", ErrUnavailable, id)
 }
 
 // leader waits for a node that leads and serves.

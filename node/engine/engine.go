@@ -14,7 +14,9 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/node/engine/building"
+	"chorale/node/engine/leading"
 	"chorale/node/engine/pace"
+	"chorale/node/engine/roster"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -47,6 +49,8 @@ type Peers interface {
 	Submit(ctx context.Context, leader raft.ServerID, batch []byte, done func([]raftfsm.Outcome, error))
 	// FetchFile copies a data file from any node that holds it, from offset on.
 	FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error
+	// Health is how far another node is, by its own word.
+	Health(ctx context.Context, id raft.ServerID) (roster.Health, error)
 }
 
 // Engine is a node without its listeners. Its methods are for any goroutine.
@@ -60,10 +64,11 @@ type Engine struct {
 	tip     *tip.Tip
 	history *segments.Log
 	machine *machine
+	roster  *roster.Roster
 	dog     *watchdog.Dog
 
 	committer *committer
-	leading   *leadership
+	leading   *leading.State
 	budget    *semaphore.Weighted // bytes between Submit and done
 	halted    chan error          // capacity 1: why the state machine stopped
 
@@ -102,7 +107,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		topics:    topic.NewTable(),
 		tip:       tip.New(s.TipBytes),
 		committer: newCommitter(),
-		leading:   newLeadership(),
+		leading:   leading.New(),
 		dog:       watchdog.New(),
 		budget:    semaphore.NewWeighted(s.QueueBytes),
 		halted:    make(chan error, 1),
@@ -119,6 +124,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	e.machine = &machine{dog: e.dog, fsm: raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
 	})}
+	e.roster = e.newRoster()
 	return e, nil
 }
 
@@ -157,6 +163,7 @@ func (e *Engine) raftConfig() *raft.Config {
 	c := *e.settings.Raft
 	c.LocalID = e.settings.ID
 	c.Logger = e.log.Named("raft")
+	c.ShutdownOnRemove = false // a removed node ends by roster.Watch, and says why
 	return &c
 }
 
@@ -169,7 +176,7 @@ func (e *Engine) raftConfig() *raft.Config {
 // An error of done wraps ErrInvalid, ErrUnavailable or ErrUnknown.
 func (e *Engine) Submit(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error)) {
 	e.submit(ctx, batch, done, func(done func([]raftfsm.Outcome, error)) {
-		switch leader, local := e.leading.await(ctx, leaderWait); {
+		switch leader, local := e.leading.Await(ctx, leaderWait); {
 		case local:
 			e.propose(batch, done)
 		case leader == "":
@@ -183,7 +190,7 @@ func (e *Engine) Submit(ctx context.Context, batch []byte, done func([]raftfsm.O
 // SubmitLocal is Submit without forwarding: ErrNotLeader where this node does not lead.
 func (e *Engine) SubmitLocal(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error)) {
 	e.submit(ctx, batch, done, func(done func([]raftfsm.Outcome, error)) {
-		if _, local := e.leading.now(); !local {
+		if _, local := e.leading.Now(); !local {
 			done(nil, ErrNotLeader)
 			return
 		}

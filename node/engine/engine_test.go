@@ -134,7 +134,7 @@ func TestLeaderLost(t *testing.T) {
 func TestLeaderIsOldNews(t *testing.T) {
 	inBubble(t, 3, nil, func(c *cluster) {
 		e := c.follower().engine
-		e.leading.set("", false)
+		e.leading.Set("", false)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- e.lead(ctx) }()

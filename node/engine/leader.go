@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"sync"
 	"time"
 
 	"chorale/raftfsm"
@@ -23,59 +22,6 @@ const (
 	dutyPause = 200 * time.Millisecond
 )
 
-// leadership is who leads, as this node knows it. Safe for concurrent use.
-type leadership struct {
-	mu      sync.Mutex
-	leader  raft.ServerID // "" if not known
-	serving bool          // this node leads and has applied all that was committed before
-	changed chan struct{} // closed at the next change
-}
-
-func newLeadership() *leadership { return &leadership{changed: make(chan struct{})} }
-
-// now is the leader's id, and whether it is this node and serves.
-func (l *leadership) now() (leader raft.ServerID, local bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.leader, l.serving
-}
-
-func (l *leadership) set(leader raft.ServerID, serving bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.leader == leader && l.serving == serving {
-		return
-	}
-	l.leader, l.serving = leader, serving
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// await is now, but waits for a leader to be known: at most that long.
-func (l *leadership) await(ctx context.Context, atMost time.Duration) (leader raft.ServerID, local bool) {
-	var expired <-chan time.Time
-	for {
-		l.mu.Lock()
-		leader, local, changed := l.leader, l.serving, l.changed
-		l.mu.Unlock()
-		if leader != "" {
-			return leader, local
-		}
-		if expired == nil {
-			t := time.NewTimer(atMost)
-			defer t.Stop()
-			expired = t.C
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return "", false
-		case <-expired:
-			return "", false
-		}
-	}
-}
-
 // lead follows who leads and, while this node does, runs its duties. It returns
 // nil when ctx ends.
 func (e *Engine) lead(ctx context.Context) error {
@@ -88,12 +34,12 @@ func (e *Engine) lead(ctx context.Context) error {
 	r.RegisterObserver(observer)
 	defer r.DeregisterObserver(observer)
 	// A leader that was known before the observer was there is no news.
-	e.leading.set(e.otherLeader(r), false)
+	e.leading.Set(e.otherLeader(r), false)
 
 	endTerm := func() {}
 	defer func() {
 		endTerm()
-		e.leading.set("", false)
+		e.leading.Set("", false)
 	}()
 	for {
 		select {
@@ -103,30 +49,32 @@ func (e *Engine) lead(ctx context.Context) error {
 			// A second "up" means that leadership was lost in between.
 			endTerm()
 			endTerm = func() {}
-			e.leading.set(e.otherLeader(r), false)
+			e.leading.Set(e.otherLeader(r), false)
 			if up {
 				endTerm = e.beginTerm(ctx)
 			}
 		case <-news:
 			if leader := e.otherLeader(r); r.State() != raft.Leader {
-				e.leading.set(leader, false)
+				e.leading.Set(leader, false)
 			}
 		}
 	}
 }
 
 // beginTerm starts the duties of a term: to take over, to propose built segments, to
-// direct compaction. The function it returns ends them and
+// direct compaction, to keep the members in line. The function it returns ends them and
 // waits for that.
 func (e *Engine) beginTerm(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error {
 		if e.takeOver(ctx) {
-			g.Go(func() error {
-				e.direct(ctx)
-				return nil
-			})
+			for _, duty := range []func(context.Context){e.direct, e.roster.Lead} {
+				g.Go(func() error {
+					duty(ctx)
+					return nil
+				})
+			}
 			e.proposeBuilt(ctx)
 		}
 		return nil
@@ -161,7 +109,7 @@ func (e *Engine) takeOver(ctx context.Context) bool {
 			return false
 		}
 	}
-	e.leading.set(e.settings.ID, true)
+	e.leading.Set(e.settings.ID, true)
 	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
 	return true
 }

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 	"chorale/tip"
@@ -38,8 +40,8 @@ func (l latch) done() <-chan struct{} { return l.closed }
 
 func (l latch) isSet() bool { return isClosed(l.closed) }
 
-// catchUp waits until the node has applied the log once, then lets the node be
-// ready. It ends with ctx.
+// catchUp waits until the node has applied the log once and has all files, then lets
+// the node be ready. It ends with ctx.
 func (e *Engine) catchUp(ctx context.Context) error {
 	r := e.running()
 	var last uint64
@@ -49,7 +51,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
-		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) {
+		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || e.Health().MissingFiles > 0 {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
@@ -75,10 +77,13 @@ func (e *Engine) NotReady() string {
 		return fmt.Sprintf("shutting down: %v", context.Cause(e.life))
 	case r == nil:
 		return "starting"
+	case e.roster.Removed():
+		return (&roster.RemovedError{ID: e.settings.ID}).Error()
 	case len(e.Servers()) == 0:
 		return "waiting to become part of a cluster"
 	case !e.caughtUp.isSet():
-		return fmt.Sprintf("catching up: applied index %d, committed %d", r.AppliedIndex(), r.CommitIndex())
+		h := e.Health()
+		return h.Behind(e.Files(), r.CommitIndex())
 	case e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}):
 		return "waiting for the cluster to be founded"
 	}
@@ -140,22 +145,11 @@ func (e *Engine) Status() Status {
 		}
 	}
 	if r := e.running(); r != nil {
-		s.State = stateName(r.State())
+		if s.State = strings.ToLower(r.State().String()); r.State() == raft.Shutdown {
+			s.State = "stopped"
+		}
 		_, s.Leader = r.LeaderWithID()
 		s.Applied, s.Last, s.Commit, s.Term = r.AppliedIndex(), r.LastIndex(), r.CommitIndex(), r.CurrentTerm()
 	}
 	return s
-}
-
-func stateName(s raft.RaftState) string {
-	switch s {
-	case raft.Leader:
-		return "leader"
-	case raft.Follower:
-		return "follower"
-	case raft.Candidate:
-		return "candidate"
-	default:
-		return "stopped"
-	}
 }

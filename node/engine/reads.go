@@ -17,7 +17,7 @@ import (
 
 // Leader is the leader's id as this node knows it ("" if it does not), and
 // whether it is this node and serves.
-func (e *Engine) Leader() (id raft.ServerID, local bool) { return e.leading.now() }
+func (e *Engine) Leader() (id raft.ServerID, local bool) { return e.leading.Now() }
 
 // ID is the node's id.
 func (e *Engine) ID() raft.ServerID { return e.settings.ID }
@@ -59,7 +59,7 @@ func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
 // answers (else ErrNotLeader), and only behind everything that was proposed so
 // far: a producer goes on from this number, so an old one would be a lie.
 func (e *Engine) Producer(ctx context.Context, id message.ProducerID) (last uint64, err error) {
-	if _, leads := e.leading.now(); !leads {
+	if _, leads := e.leading.Now(); !leads {
 		return 0, ErrNotLeader
 	}
 	if _, err := e.command(ctx, nil); err != nil {

@@ -25,7 +25,7 @@ type Kept struct {
 // ErrNotLeader), and only behind everything that was proposed so far: who has just
 // set it sees it.
 func (e *Engine) Retention(ctx context.Context) (Kept, error) {
-	if _, leads := e.leading.now(); !leads {
+	if _, leads := e.leading.Now(); !leads {
 		return Kept{}, ErrNotLeader
 	}
 	if _, err := e.command(ctx, nil); err != nil {
@@ -45,7 +45,7 @@ func (e *Engine) Retention(ctx context.Context) (Kept, error) {
 // SetRetention puts a retention in the place of the one before. Only the leader does
 // (else ErrNotLeader).
 func (e *Engine) SetRetention(ctx context.Context, r raftfsm.Retention) error {
-	if _, leads := e.leading.now(); !leads {
+	if _, leads := e.leading.Now(); !leads {
 		return ErrNotLeader
 	}
 	result, err := e.command(ctx, raftfsm.EncodeRetain(r))

@@ -5,6 +5,7 @@ import (
 
 	"chorale/compactor"
 	"chorale/message"
+	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
 )
@@ -27,6 +28,11 @@ type Settings struct {
 	// CompactRate is how many bytes a second a build reads and writes at most;
 	// default 64 MiB.
 	CompactRate int64
+	// Incarnation of the data folder, drawn when that was made; 0: nodes have none.
+	Incarnation members.Incarnation
+	// Steady is how long a new node must have been caught up before it may vote;
+	// default roster.DefaultSteady.
+	Steady time.Duration
 	// Raft replaces RaftConfig's answer; LocalID and Logger are set in either.
 	Raft *raft.Config
 }

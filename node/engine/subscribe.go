@@ -100,7 +100,7 @@ func (e *Engine) arrived(ctx context.Context, seq uint64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, arrivalWait)
 	defer cancel()
-	if _, leads := e.leading.now(); leads {
+	if _, leads := e.leading.Now(); leads {
 		// Who led a moment ago may have been deposed without knowing, and a follower
 		// may have applied what this node has only committed. A barrier settles both.
 		_, err := e.command(ctx, nil)

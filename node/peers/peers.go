@@ -13,7 +13,9 @@ import (
 
 	"chorale/api"
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 	"chorale/node/server"
+	"chorale/raftfsm/members"
 	"chorale/segments"
 
 	"github.com/hashicorp/go-hclog"
@@ -153,6 +155,70 @@ func (p *Peers) SetRetention(ctx context.Context, leader raft.ServerID, q *api.S
 		return nil, err
 	}
 	return api.NewStreamClient(n.conn).SetRetention(passedOn(ctx), q)
+}
+
+// Members implements server.Leader.
+func (p *Peers) Members(ctx context.Context, leader raft.ServerID, q *api.ListMembersRequest) (*api.ListMembersResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewClusterClient(n.conn).ListMembers(passedOn(ctx), q)
+}
+
+// ChangeMember implements server.Leader.
+func (p *Peers) ChangeMember(ctx context.Context, leader raft.ServerID, q *api.ChangeMemberRequest) (*api.ChangeMemberResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewClusterClient(n.conn).ChangeMember(passedOn(ctx), q)
+}
+
+// Transfer implements server.Leader.
+func (p *Peers) Transfer(ctx context.Context, leader raft.ServerID, q *api.TransferLeadershipRequest) (*api.TransferLeadershipResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewClusterClient(n.conn).TransferLeadership(passedOn(ctx), q)
+}
+
+// Join implements server.Leader.
+func (p *Peers) Join(ctx context.Context, leader raft.ServerID, q *api.JoinRequest) (*api.JoinResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewPeerClient(n.conn).Join(passedOn(ctx), q)
+}
+
+// AskJoin asks any node, which passes it on to the leader.
+func (p *Peers) AskJoin(ctx context.Context, id raft.ServerID, q *api.JoinRequest) (*api.JoinResponse, error) {
+	n, err := p.to(id)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewPeerClient(n.conn).Join(ctx, q)
+}
+
+// Health implements engine.Peers.
+func (p *Peers) Health(ctx context.Context, id raft.ServerID) (roster.Health, error) {
+	n, err := p.to(id)
+	if err != nil {
+		return roster.Health{}, err
+	}
+	h, err := api.NewPeerClient(n.conn).GetHealth(ctx, &api.GetHealthRequest{})
+	if err == nil && h.NodeId != string(id) {
+		err = fmt.Errorf("%w: at %s is node %s", engine.ErrUnavailable, n.address, h.NodeId)
+	}
+	if err != nil {
+		return roster.Health{}, fmt.Errorf("node %s: %w", id, err)
+	}
+	return roster.Health{
+		Incarnation: members.Incarnation(h.Incarnation), Applied: h.AppliedIndex, Leader: raft.ServerID(h.LeaderId),
+		MissingFiles: int(h.MissingFiles), MissingBytes: int64(h.MissingBytes),
+	}, nil
 }
 
 // Opens implements server.Leader.

@@ -7,6 +7,7 @@ import (
 
 	"chorale/api"
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 	"chorale/segments"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -43,7 +44,12 @@ func (s *Server) failed(err error) error {
 	}
 	var beyond *engine.BeyondEndError
 	var expired *engine.ExpiredError
+	var refused *roster.Refusal
 	switch {
+	case errors.As(err, &refused) && refused.Reason == roster.ReasonUnknown:
+		return failure(codes.NotFound, refused.Reason, refused.Text, nil)
+	case errors.As(err, &refused):
+		return failure(codes.FailedPrecondition, refused.Reason, refused.Text, nil)
 	case errors.Is(err, engine.ErrInvalid):
 		return failure(codes.InvalidArgument, "INVALID", err.Error(), nil)
 	case errors.As(err, &beyond) && beyond.Final:

@@ -65,7 +65,7 @@ func passOn[Q, A any](ctx context.Context, s *Server, err error, q Q, ask func(c
 		return none, s.failed(err)
 	}
 	if leader == "" {
-		return none, s.unavailable("no leader is known")
+		return none, s.unavailable(noLeader)
 	}
 	return ask(ctx, leader, q)
 }

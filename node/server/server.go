@@ -28,6 +28,10 @@ type Leader interface {
 	Producer(ctx context.Context, leader raft.ServerID, q *api.GetProducerRequest) (*api.GetProducerResponse, error)
 	Retention(ctx context.Context, leader raft.ServerID, q *api.GetRetentionRequest) (*api.GetRetentionResponse, error)
 	SetRetention(ctx context.Context, leader raft.ServerID, q *api.SetRetentionRequest) (*api.SetRetentionResponse, error)
+	Members(ctx context.Context, leader raft.ServerID, q *api.ListMembersRequest) (*api.ListMembersResponse, error)
+	ChangeMember(ctx context.Context, leader raft.ServerID, q *api.ChangeMemberRequest) (*api.ChangeMemberResponse, error)
+	Transfer(ctx context.Context, leader raft.ServerID, q *api.TransferLeadershipRequest) (*api.TransferLeadershipResponse, error)
+	Join(ctx context.Context, leader raft.ServerID, q *api.JoinRequest) (*api.JoinResponse, error)
 	// Opens is nil if the leader would open the subscription, else its refusal.
 	Opens(ctx context.Context, leader raft.ServerID, q *api.SubscribeRequest) error
 }
@@ -57,6 +61,7 @@ type Server struct {
 	end  context.CancelFunc
 	api.UnimplementedStreamServer
 	api.UnimplementedPeerServer
+	api.UnimplementedClusterServer
 }
 
 // New makes a server. GRPC and HTTP are to be served by the caller.
@@ -69,6 +74,7 @@ func New(o Options) *Server {
 	s.grpc = grpc.NewServer(options...)
 	api.RegisterStreamServer(s.grpc, s)
 	api.RegisterPeerServer(s.grpc, s)
+	api.RegisterClusterServer(s.grpc, s)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.SetReady(false)
@@ -84,7 +90,7 @@ func (s *Server) SetReady(ready bool) {
 	if ready {
 		state = grpc_health_v1.HealthCheckResponse_SERVING
 	}
-	for _, name := range []string{"", api.Stream_ServiceDesc.ServiceName, api.Peer_ServiceDesc.ServiceName} {
+	for _, name := range []string{"", api.Stream_ServiceDesc.ServiceName, api.Peer_ServiceDesc.ServiceName, api.Cluster_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, state)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -71,6 +72,26 @@ func (alone) Retention(context.Context, raft.ServerID, *api.GetRetentionRequest)
 
 func (alone) SetRetention(context.Context, raft.ServerID, *api.SetRetentionRequest) (*api.SetRetentionResponse, error) {
 	return nil, errors.New("nobody is there")
+}
+
+func (alone) Members(context.Context, raft.ServerID, *api.ListMembersRequest) (*api.ListMembersResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (alone) ChangeMember(context.Context, raft.ServerID, *api.ChangeMemberRequest) (*api.ChangeMemberResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (alone) Transfer(context.Context, raft.ServerID, *api.TransferLeadershipRequest) (*api.TransferLeadershipResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (alone) Join(context.Context, raft.ServerID, *api.JoinRequest) (*api.JoinResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
+func (alone) Health(context.Context, raft.ServerID) (roster.Health, error) {
+	return roster.Health{}, errors.New("nobody is there")
 }
 
 func (alone) Opens(context.Context, raft.ServerID, *api.SubscribeRequest) error {

@@ -9,6 +9,7 @@ import (
 
 	"chorale/disk"
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -27,6 +28,8 @@ type Server interface {
 	SubmitLocal(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error))
 	// OpenFile opens a data file that this node holds.
 	OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
+	// Health is how far this node is.
+	Health() roster.Health
 }
 
 // Serve says who answers what arrives here.
@@ -122,6 +125,21 @@ func (l *lane) carry(p *parcel) {
 				p.answer(o, err)
 			}
 		}()
+	})
+}
+
+// Health implements the engine's Peers.
+func (e *Endpoint) Health(_ context.Context, id raft.ServerID) (roster.Health, error) {
+	node, ok := e.net.node(raft.ServerAddress(id))
+	if !ok {
+		return roster.Health{}, fmt.Errorf("%w: no node has the id %q", engine.ErrUnavailable, id)
+	}
+	return call(e, node, timeout, func(p *Endpoint) (roster.Health, error) {
+		s := p.serving()
+		if s == nil {
+			return roster.Health{}, errClosed
+		}
+		return s.Health(), nil
 	})
 }
 

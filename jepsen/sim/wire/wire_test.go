@@ -12,6 +12,7 @@ import (
 
 	"chorale/disk"
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -30,6 +31,9 @@ func (l *leading) SubmitLocal(_ context.Context, batch []byte, done func([]raftf
 	l.mu.Unlock()
 	done([]raftfsm.Outcome{{Seq: uint64(len(batch))}}, nil)
 }
+
+// Health implements Server.
+func (l *leading) Health() roster.Health { return roster.Health{} }
 
 func (l *leading) OpenFile(segments.Hash) (disk.File, segments.FileMeta, error) {
 	return nil, segments.FileMeta{}, errors.New("no such file")

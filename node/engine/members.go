@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"chorale/node/engine/roster"
+	"chorale/raftfsm/members"
+)
+
+// newRoster wires what this node does about members.
+func (e *Engine) newRoster() *roster.Roster {
+	return roster.New(roster.Options{
+		ID: e.settings.ID, Incarnation: e.settings.Incarnation, Raft: e.running,
+		Members: e.machine.fsm.Members, Command: e.command, Health: e.Health, Ask: e.seams.Peers.Health,
+		Serves: func() error {
+			if _, leads := e.leading.Now(); !leads {
+				return ErrNotLeader
+			}
+			return nil
+		},
+		Steady: e.settings.Steady, Log: e.log.Named("members"),
+	})
+}
+
+// Roster is what this node does about members.
+func (e *Engine) Roster() *roster.Roster { return e.roster }
+
+// Members is the replicated list, not to be changed.
+func (e *Engine) Members() members.List {
+	list, _ := e.machine.fsm.Members()
+	return list
+}
+
+// Health is how far this node is. What it is building itself is not missing.
+func (e *Engine) Health() roster.Health {
+	h := roster.Health{Incarnation: e.settings.Incarnation}
+	for _, m := range e.history.Missing() {
+		if !e.compaction.Makes(m) {
+			h.MissingFiles++
+			h.MissingBytes += m.Bytes
+		}
+	}
+	if r := e.running(); r != nil {
+		h.Applied = r.AppliedIndex()
+		_, h.Leader = r.LeaderWithID()
+	}
+	return h
+}

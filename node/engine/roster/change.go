@@ -1,0 +1,184 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chorale/raftfsm"
+	"chorale/raftfsm/members"
+
+	"github.com/hashicorp/raft"
+)
+
+// JoinRequest is a node that asks to be a member, or introduces itself as one.
+type JoinRequest struct {
+	ID          raft.ServerID
+	Incarnation members.Incarnation
+	// Address of its Raft. It is what Raft falls back on where gossip knows no newer.
+	Address raft.ServerAddress
+	Voter   bool
+	HasData bool
+}
+
+// Check refuses what this node knows to be refused, whoever leads: what was removed
+// stays removed.
+func (r *Roster) Check(q JoinRequest) error {
+	list, _ := r.Members()
+	if m, _ := list.Find(string(q.ID)); m.Removed && m.Incarnation == q.Incarnation {
+		return r.explain(members.ErrRemoved, q.ID)
+	}
+	return nil
+}
+
+// Join makes the node a member, and a non-voter of Raft's configuration, unless it is
+// one already. Only the leader can.
+func (r *Roster) Join(ctx context.Context, q JoinRequest) error {
+	release, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	v := r.view()
+	m, known := v.list.Find(string(q.ID))
+	s, counts := v.find(q.ID)
+	switch {
+	case !known && counts && !q.HasData:
+		// One of the first members that has not introduced itself yet, or its wiped disk.
+		return r.explain(members.ErrOtherFolder, q.ID)
+	case !known && !counts && q.HasData:
+		return &Refusal{ReasonStrange, fmt.Sprintf("node %s holds data but is no member of this cluster: empty its data folder and start it with --join", q.ID)}
+	case m.Removed && counts && !q.HasData:
+		// Its former life still counts: that has to end before another one begins.
+		if err := r.drop(ctx, s); err != nil {
+			return err
+		}
+		counts = false
+	}
+	if err := r.commit(ctx, members.Change{Op: members.Join, ID: string(q.ID), Incarnation: q.Incarnation, Voter: q.Voter, HasData: q.HasData}); err != nil {
+		return err
+	}
+	if counts {
+		return nil
+	}
+	r.Log.Info("a node joins", "node", q.ID, "address", q.Address, "voter", q.Voter)
+	return r.await(ctx, r.Raft().AddNonvoter(q.ID, q.Address, 0, askWait))
+}
+
+// drop removes a server from Raft's configuration now.
+func (r *Roster) drop(ctx context.Context, s raft.Server) error {
+	if s.ID == r.ID {
+		return &Refusal{ReasonMember, fmt.Sprintf("node %s is being removed: try again", s.ID)}
+	}
+	return r.await(ctx, r.Raft().RemoveServer(s.ID, 0, askWait))
+}
+
+// Invite lets an id join with an empty folder, as a voter or not.
+func (r *Roster) Invite(ctx context.Context, id raft.ServerID, voter bool) error {
+	return r.change(ctx, id, members.Change{Op: members.Invite, Voter: voter}, func(v view) error {
+		if m, known := v.list.Find(string(id)); !known || m.Removed {
+			if s, counts := v.find(id); counts && !m.Removed {
+				return r.explain(members.ErrMember, s.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// Remove ends a node's membership for good.
+func (r *Roster) Remove(ctx context.Context, id raft.ServerID) error {
+	return r.change(ctx, id, members.Change{Op: members.Remove}, func(v view) error {
+		if err := v.known(id); err != nil {
+			return err
+		}
+		return v.mayLose(id)
+	})
+}
+
+// SetVoter says whether a member is meant to vote.
+func (r *Roster) SetVoter(ctx context.Context, id raft.ServerID, voter bool) error {
+	return r.change(ctx, id, members.Change{Op: members.Wish, Voter: voter}, func(v view) error {
+		if err := v.known(id); err != nil || voter {
+			return err
+		}
+		return v.mayLose(id)
+	})
+}
+
+// known refuses an id that is neither configured nor listed.
+func (v view) known(id raft.ServerID) error {
+	_, listed := v.list.Find(string(id))
+	if _, counts := v.find(id); !counts && !listed {
+		return v.unknown(id)
+	}
+	return nil
+}
+
+// Transfer lets another voter lead: that one, or the best if id is "". It returns who.
+func (r *Roster) Transfer(ctx context.Context, id raft.ServerID) (raft.ServerID, error) {
+	release, err := r.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if id == r.ID {
+		return id, nil
+	}
+	return r.transfer(ctx, id)
+}
+
+func (r *Roster) view() view {
+	list, _ := r.Members()
+	return view{self: r.ID, servers: r.Raft().GetConfiguration().Configuration().Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady}
+}
+
+// begin takes the right to change members on a node that leads.
+func (r *Roster) begin(ctx context.Context) (release func(), err error) {
+	if err := r.Serves(); err != nil {
+		return nil, err
+	}
+	return r.hold(ctx)
+}
+
+// change commits a change that check lets pass.
+func (r *Roster) change(ctx context.Context, id raft.ServerID, c members.Change, check func(view) error) error {
+	release, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := check(r.view()); err != nil {
+		return err
+	}
+	c.ID = string(id)
+	return r.commit(ctx, c)
+}
+
+// commit puts a change through the log.
+func (r *Roster) commit(ctx context.Context, c members.Change) error {
+	list, _ := r.Members()
+	if m, _ := list.Find(c.ID); c.Op == members.Join && m.Incarnation == c.Incarnation && !m.Removed {
+		return nil // it is a member already: nothing for the log
+	}
+	result, err := r.Command(ctx, raftfsm.EncodeMember(c))
+	if err != nil {
+		return err
+	}
+	return r.explain(result.Err, raft.ServerID(c.ID))
+}
+
+// explain makes of a refusal of the state machine one that says what to do.
+func (r *Roster) explain(err error, id raft.ServerID) error {
+	switch {
+	case errors.Is(err, members.ErrRemoved):
+		return &Refusal{ReasonRemoved, (&RemovedError{id}).Error()}
+	case errors.Is(err, members.ErrOtherFolder):
+		return &Refusal{ReasonOtherFolder, fmt.Sprintf("node %s is a member with another data folder: if that folder is lost, remove the node first (chorale members remove %s) and start it again with an empty folder; or choose another --id", id, id)}
+	case errors.Is(err, members.ErrMember):
+		return &Refusal{ReasonMember, fmt.Sprintf("node %s is a member already: promote and demote change its role", id)}
+	case errors.Is(err, members.ErrFull):
+		return &Refusal{ReasonFull, err.Error() + ": remove one that is not needed"}
+	}
+	return err
+}

@@ -1,0 +1,322 @@
+// Package roster is what a node does about who belongs to its cluster: when it leads,
+// it lets nodes in, learns how far each of them is, and brings Raft's configuration in
+// line with the replicated list of members, a server at a time; on any node, it ends
+// what was removed.
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"chorale/raftfsm"
+	"chorale/raftfsm/members"
+	"chorale/segments"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// lookEvery is how often a leader asks every node how far it is.
+	lookEvery = 500 * time.Millisecond
+	// askWait bounds one of these questions.
+	askWait = time.Second
+	// heardWait is how old an answer may be, and its node still counts as alive.
+	heardWait = 3 * time.Second
+	// lagAllowed is how many committed entries a node may not have applied yet, and
+	// still counts as caught up: some are always on their way.
+	lagAllowed = 256
+	// DefaultSteady is how long a node must have been caught up before it votes: a new
+	// voter that falls behind at once would slow every commit.
+	DefaultSteady = 3 * time.Second
+	// transferTries bounds the tries of a transfer of leadership behind the first one.
+	transferTries = 3
+	// farewell is how long a removed node waits to see itself gone from Raft's
+	// configuration, or for another leader, before it ends.
+	farewell = 5 * time.Second
+	// farewellCheck is how often it looks.
+	farewellCheck = 50 * time.Millisecond
+)
+
+// Health is how far a node is, by its own word.
+type Health struct {
+	Incarnation  members.Incarnation
+	Applied      uint64
+	MissingFiles int
+	MissingBytes int64
+	// Leader is whom it follows.
+	Leader raft.ServerID
+}
+
+// Behind says what the node lacks of these files, or else of the log.
+func (h Health) Behind(files []segments.FileMeta, commit uint64) string {
+	if h.MissingFiles == 0 {
+		return fmt.Sprintf("catching up: %d%% of the log, applied index %d, committed %d", 100*min(h.Applied, commit)/max(commit, 1), h.Applied, commit)
+	}
+	var all int64
+	for _, f := range files {
+		all += f.Bytes
+	}
+	return fmt.Sprintf("catching up: %d%% of the files are here, %d of %d are missing, %d bytes", 100*(all-h.MissingBytes)/max(all, 1), h.MissingFiles, len(files), h.MissingBytes)
+}
+
+// Options wires a roster.
+type Options struct {
+	ID raft.ServerID
+	// Incarnation of the node's folder; 0 where nodes have none, as in tests.
+	Incarnation members.Incarnation
+	// Raft is nil until it has started.
+	Raft    func() *raft.Raft
+	Members func() (members.List, <-chan struct{})
+	// Command puts an entry through the log and gives its result.
+	Command func(ctx context.Context, entry []byte) (raftfsm.Result, error)
+	// Serves is nil where this node leads and serves, else why it cannot change
+	// anything.
+	Serves func() error
+	// Health is this node's own, Ask another one's.
+	Health func() Health
+	Ask    func(ctx context.Context, id raft.ServerID) (Health, error)
+	// Steady is how long a node must be caught up before it may vote.
+	Steady time.Duration
+	Log    hclog.Logger
+}
+
+// Roster is safe for concurrent use.
+type Roster struct {
+	Options
+
+	// changing is held while members change, by request or by duty: what a change was
+	// checked against stays true until it is made. Capacity 1.
+	changing chan struct{}
+
+	mu      sync.Mutex
+	reports map[raft.ServerID]Report
+}
+
+// Report is what the leader knows of how far a node is.
+type Report struct {
+	Health
+	// Heard is when the node answered last, Since since when it has been caught up
+	// without a break; zero if it is not.
+	Heard, Since time.Time
+	// Lag is in entries.
+	Lag uint64
+}
+
+// Fresh reports whether the node answered lately.
+func (r Report) Fresh(now time.Time) bool { return !r.Heard.IsZero() && now.Sub(r.Heard) < heardWait }
+
+// steady reports whether the node has been caught up for long enough.
+func (r Report) steady(now time.Time, wait time.Duration) bool {
+	return r.Fresh(now) && !r.Since.IsZero() && now.Sub(r.Since) >= wait
+}
+
+// New returns a roster that nobody leads by.
+func New(o Options) *Roster {
+	if o.Steady == 0 {
+		o.Steady = DefaultSteady
+	}
+	return &Roster{Options: o, changing: make(chan struct{}, 1), reports: make(map[raft.ServerID]Report)}
+}
+
+// Lead is a leader's duty until ctx ends.
+func (r *Roster) Lead(ctx context.Context) {
+	r.mu.Lock()
+	clear(r.reports) // of an earlier term
+	r.mu.Unlock()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		_, changed := r.Members()
+		r.look(ctx)
+		if err := r.reconcile(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Warn("the members could not be brought in line yet", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look asks every server how far it is.
+func (r *Roster) look(ctx context.Context) {
+	var g errgroup.Group
+	for _, s := range r.Raft().GetConfiguration().Configuration().Servers {
+		g.Go(func() error {
+			h := r.Health()
+			if s.ID != r.ID {
+				ctx, cancel := context.WithTimeout(ctx, askWait)
+				defer cancel()
+				var err error
+				if h, err = r.Ask(ctx, s.ID); err != nil {
+					r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
+					return nil
+				}
+			}
+			r.note(s.ID, h)
+			return nil
+		})
+	}
+	_ = g.Wait()
+}
+
+// note takes a node's answer.
+func (r *Roster) note(id raft.ServerID, h Health) {
+	now, commit := time.Now(), r.Raft().CommitIndex()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.reports[id]
+	n := Report{Health: h, Heard: now, Lag: commit - min(h.Applied, commit)}
+	if n.Lag <= lagAllowed && h.MissingFiles == 0 {
+		if n.Since = old.Since; n.Since.IsZero() || !old.Fresh(now) || old.Incarnation != h.Incarnation {
+			n.Since = now
+		}
+	}
+	r.reports[id] = n
+}
+
+// Reports are the newest answers.
+func (r *Roster) Reports() map[raft.ServerID]Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[raft.ServerID]Report, len(r.reports))
+	for id, n := range r.reports {
+		out[id] = n
+	}
+	return out
+}
+
+// hold takes the right to change members; release gives it back.
+func (r *Roster) hold(ctx context.Context) (release func(), err error) {
+	select {
+	case r.changing <- struct{}{}:
+		return func() { <-r.changing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// reconcile makes the next step, if there is one.
+func (r *Roster) reconcile(ctx context.Context) error {
+	release, err := r.hold(ctx)
+	if err != nil {
+		return nil
+	}
+	defer release()
+	c := r.Raft().GetConfiguration()
+	list, _ := r.Members()
+	step, due := next(view{r.ID, c.Configuration().Servers, list, r.Reports(), time.Now(), r.Steady})
+	if !due {
+		return nil
+	}
+	r.Log.Info("a step towards the wanted members", "step", step.kind, "node", step.server.ID, "why", step.why)
+	if err := r.make(ctx, step, c.Index()); err != nil {
+		return fmt.Errorf("%v of node %s: %w", step.kind, step.server.ID, err)
+	}
+	return nil
+}
+
+// make makes a step. at is the index of the configuration that it was chosen for.
+func (r *Roster) make(ctx context.Context, s step, at uint64) error {
+	switch s.kind {
+	case stepDrop:
+		return r.await(ctx, r.Raft().RemoveServer(s.server.ID, at, askWait))
+	case stepDemote:
+		return r.await(ctx, r.Raft().DemoteVoter(s.server.ID, at, askWait))
+	case stepPromote:
+		return r.await(ctx, r.Raft().AddVoter(s.server.ID, s.server.Address, at, askWait))
+	}
+	_, err := r.transfer(ctx, "")
+	return err
+}
+
+// await is the future's error, or that of ctx: Raft may forget a future when it ends.
+func (r *Roster) await(ctx context.Context, f raft.Future) error {
+	answered := make(chan error, 1)
+	go func() { answered <- f.Error() }()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// RemovedError ends a node that was removed from its cluster.
+type RemovedError struct{ ID raft.ServerID }
+
+// Error says what became of the node, and the way back.
+func (e *RemovedError) Error() string {
+	return fmt.Sprintf("node %s was removed from the cluster: it neither votes nor serves with this data folder. To bring it back, empty its data folder and start it with --join", e.ID)
+}
+
+// Removed reports whether this node, with this folder, was removed: for good.
+func (r *Roster) Removed() bool {
+	list, _ := r.Members()
+	m, _ := list.Find(string(r.ID))
+	return m.Removed && r.Incarnation != 0 && m.Incarnation == r.Incarnation
+}
+
+// Watch returns a *RemovedError when this node was removed, or nil with ctx. A leader
+// stays until another one leads, and anybody until the configuration without it has
+// come, or a few seconds are over.
+func (r *Roster) Watch(ctx context.Context) error {
+	for !r.Removed() {
+		_, changed := r.Members()
+		if r.Removed() {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	r.Log.Error("this node was removed from the cluster")
+	wait, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	tick := time.NewTicker(farewellCheck)
+	defer tick.Stop()
+	for r.counts() {
+		select {
+		case <-tick.C:
+			continue
+		case <-wait.Done():
+		}
+		break
+	}
+	return &RemovedError{r.ID}
+}
+
+// counts reports whether Raft's newest configuration here has this node.
+func (r *Roster) counts() bool {
+	now := r.Raft()
+	return now != nil && slices.ContainsFunc(now.GetConfiguration().Configuration().Servers, func(s raft.Server) bool { return s.ID == r.ID })
+}
+
+// transfer lets another voter lead; "" chooses the one that has come farthest.
+func (r *Roster) transfer(ctx context.Context, to raft.ServerID) (raft.ServerID, error) {
+	list, _ := r.Members()
+	servers := r.Raft().GetConfiguration().Configuration().Servers
+	v := view{r.ID, servers, list, r.Reports(), time.Now(), r.Steady}
+	target, err := v.successor(to)
+	if err != nil {
+		return "", err
+	}
+	for try := 0; ; try++ {
+		err = r.await(ctx, r.Raft().LeadershipTransferToServer(target.ID, target.Address))
+		// A target that does not come level within an election's time under load is tried
+		// again: Raft takes no writes meanwhile, so it has come closer.
+		if err == nil || errors.Is(err, raft.ErrNotLeader) || ctx.Err() != nil || try == transferTries {
+			return target.ID, err
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"chorale/api"
+	"chorale/node/engine"
+	"chorale/node/engine/roster"
+	"chorale/raftfsm/members"
+
+	"github.com/hashicorp/raft"
+)
+
+// noLeader is the answer to what only a leader can do.
+const noLeader = "no leader is known: the cluster has no majority of its voters, so nothing can change until enough of them run again"
+
+// changes are the calls that change members, by what they are asked for.
+var changes = map[api.ChangeMemberRequest_Change]func(*roster.Roster, context.Context, raft.ServerID) error{
+	api.ChangeMemberRequest_ADD: func(r *roster.Roster, ctx context.Context, id raft.ServerID) error { return r.Invite(ctx, id, true) },
+	api.ChangeMemberRequest_ADD_NON_VOTER: func(r *roster.Roster, ctx context.Context, id raft.ServerID) error {
+		return r.Invite(ctx, id, false)
+	},
+	api.ChangeMemberRequest_REMOVE: (*roster.Roster).Remove,
+	api.ChangeMemberRequest_PROMOTE: func(r *roster.Roster, ctx context.Context, id raft.ServerID) error {
+		return r.SetVoter(ctx, id, true)
+	},
+	api.ChangeMemberRequest_DEMOTE: func(r *roster.Roster, ctx context.Context, id raft.ServerID) error {
+		return r.SetVoter(ctx, id, false)
+	},
+}
+
+// ChangeMember implements api.ClusterServer. Only the leader can do it; others ask it.
+func (s *Server) ChangeMember(ctx context.Context, q *api.ChangeMemberRequest) (*api.ChangeMemberResponse, error) {
+	change := changes[q.Change]
+	switch {
+	case change == nil:
+		return nil, s.failed(fmt.Errorf("%w: change %v: want add, add-non-voter, remove, promote or demote", engine.ErrInvalid, q.Change))
+	case !members.ValidID(q.NodeId):
+		return nil, s.failed(fmt.Errorf("%w: node id %q: want 1 to 63 letters, digits, dots, dashes and underscores", engine.ErrInvalid, q.NodeId))
+	}
+	if err := s.sameCluster(q.ClusterId); err != nil {
+		return nil, err
+	}
+	if err := change(s.Engine.Roster(), ctx, raft.ServerID(q.NodeId)); err != nil {
+		return passOn(ctx, s, err, q, s.Leader.ChangeMember)
+	}
+	return &api.ChangeMemberResponse{}, nil
+}
+
+// TransferLeadership implements api.ClusterServer.
+func (s *Server) TransferLeadership(ctx context.Context, q *api.TransferLeadershipRequest) (*api.TransferLeadershipResponse, error) {
+	if err := s.sameCluster(q.ClusterId); err != nil {
+		return nil, err
+	}
+	id, err := s.Engine.Roster().Transfer(ctx, raft.ServerID(q.NodeId))
+	if err != nil {
+		return passOn(ctx, s, err, q, s.Leader.Transfer)
+	}
+	return &api.TransferLeadershipResponse{LeaderId: string(id)}, nil
+}
+
+// Join implements api.PeerServer.
+func (s *Server) Join(ctx context.Context, q *api.JoinRequest) (*api.JoinResponse, error) {
+	if !members.ValidID(q.NodeId) || q.Incarnation == 0 {
+		return nil, s.failed(fmt.Errorf("%w: node id %q, incarnation %x", engine.ErrInvalid, q.NodeId, q.Incarnation))
+	}
+	if err := s.sameCluster(q.ClusterId); err != nil {
+		return nil, err
+	}
+	r := roster.JoinRequest{
+		ID: raft.ServerID(q.NodeId), Incarnation: members.Incarnation(q.Incarnation), Address: raft.ServerAddress(q.RaftAddress),
+		Voter: !q.NonVoter, HasData: q.HasData,
+	}
+	err := s.Engine.Roster().Check(r)
+	if err == nil {
+		err = s.Engine.Roster().Join(ctx, r)
+	}
+	if err != nil {
+		return passOn(ctx, s, err, q, s.Leader.Join)
+	}
+	return &api.JoinResponse{ClusterId: s.cluster()}, nil
+}
+
+// cluster is the id that clients know the cluster by, "" before there is one.
+func (s *Server) cluster() string {
+	if id := s.Engine.Cluster(); id != [16]byte{} {
+		return fmt.Sprintf("%x", id)
+	}
+	return ""
+}
+
+// sameCluster refuses what was meant for another cluster.
+func (s *Server) sameCluster(id string) error {
+	if ours := s.cluster(); id != "" && ours != "" && id != ours {
+		return s.failed(&roster.Refusal{Reason: "OTHER_CLUSTER", Text: fmt.Sprintf("this is a node of cluster %s, not of %s", ours, id)})
+	}
+	return nil
+}
+
+// GetHealth implements api.PeerServer.
+func (s *Server) GetHealth(context.Context, *api.GetHealthRequest) (*api.GetHealthResponse, error) {
+	h := s.Engine.Health()
+	return &api.GetHealthResponse{
+		NodeId: string(s.Engine.ID()), Incarnation: uint64(h.Incarnation), ClusterId: s.cluster(), AppliedIndex: h.Applied,
+		MissingFiles: uint64(h.MissingFiles), MissingBytes: uint64(h.MissingBytes), LeaderId: string(h.Leader),
+	}, nil
+}
+
+// ListMembers implements api.ClusterServer. The leader knows how far everybody is;
+// without one a node tells what it knows.
+func (s *Server) ListMembers(ctx context.Context, q *api.ListMembersRequest) (*api.ListMembersResponse, error) {
+	leader, local := s.Engine.Leader()
+	if !local && leader != "" && !forwarded(ctx) {
+		ask, cancel := context.WithTimeout(ctx, leaderAnswer)
+		defer cancel()
+		out, err := s.Leader.Members(ask, leader, q)
+		if err == nil {
+			return out, nil
+		}
+		s.Log.Debug("the leader did not tell the members", "leader", leader, "error", err)
+		leader = ""
+	}
+	return &api.ListMembersResponse{Members: s.memberList(leader, local), LeaderId: string(leader), NodeId: string(s.Engine.ID())}, nil
+}
+
+// memberList joins the list, Raft's configuration, gossip and the leader's reports.
+func (s *Server) memberList(leader raft.ServerID, local bool) []*api.Member {
+	byID := map[string]*api.Member{}
+	get := func(id string) *api.Member {
+		if byID[id] == nil {
+			byID[id] = &api.Member{NodeId: id, Gossip: "unknown"}
+		}
+		return byID[id]
+	}
+	for _, c := range s.Engine.Servers() {
+		m := get(string(c.ID))
+		m.Role, m.Wish, m.Leader, m.RaftAddress = roleOf(c.Suffrage == raft.Voter), api.Member_VOTER, c.ID == leader, string(c.Address)
+	}
+	for _, r := range s.Engine.Members() {
+		m := get(r.ID)
+		m.Wish, m.Invited = roleOf(r.Voter), r.Invited
+		if r.Removed && !r.Invited {
+			m.Wish = api.Member_NONE
+		}
+	}
+	for _, g := range s.Members() {
+		if m := byID[g.NodeId]; m != nil {
+			m.Gossip, m.ApiAddress, m.HttpAddress, m.RaftAddress = g.Gossip, g.ApiAddress, g.HttpAddress, g.RaftAddress
+		}
+	}
+	if local {
+		now := time.Now()
+		for id, n := range s.Engine.Roster().Reports() {
+			if m := byID[string(id)]; m != nil && n.Fresh(now) {
+				m.Heard, m.LogLag, m.MissingFiles, m.MissingBytes = true, n.Lag, uint64(n.MissingFiles), uint64(n.MissingBytes)
+				m.CaughtUp = !n.Since.IsZero()
+			}
+		}
+	}
+	out := make([]*api.Member, 0, len(byID))
+	for _, m := range byID {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b *api.Member) int { return strings.Compare(a.NodeId, b.NodeId) })
+	return out
+}
+
+func roleOf(voter bool) api.Member_Role {
+	if voter {
+		return api.Member_VOTER
+	}
+	return api.Member_NON_VOTER
+}
