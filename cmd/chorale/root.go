@@ -49,7 +49,7 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(), newDevCmd())
-	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), retention.New())
+	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())
 	return root
