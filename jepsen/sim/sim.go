@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"chorale/jepsen/check"
@@ -36,6 +38,7 @@ type Report struct {
 
 // Run runs one history. It must be called inside a bubble of testing/synctest.
 func Run(o Options) Report {
+	defer collect()()
 	c := newCluster(o)
 	for _, m := range c.machines {
 		m.start()
@@ -218,4 +221,33 @@ func (m *machine) files() (map[string][]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// collectAbove is the heap above which the garbage is collected.
+const collectAbove = 48 << 20
+
+// collect collects garbage until its result is called. It runs without the
+// collector's own choice of moments, because that would move goroutines; so it
+// happens when all others are blocked.
+func collect() (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+			synctest.Wait()
+			var m runtime.MemStats
+			if runtime.ReadMemStats(&m); m.HeapAlloc > collectAbove {
+				runtime.GC()
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
 }
