@@ -33,7 +33,8 @@ type Options struct {
 	// AtOnce bounds the recoveries under way; one that would be more waits, and its
 	// waiting counts.
 	AtOnce int
-	// Memory reads the resident memory of the node, in bytes; nil: nobody does.
+	// Memory reads the resident memory of the node without mapped files, in bytes;
+	// nil: nobody does.
 	Memory func(context.Context) (int64, error)
 	// Step is told of each finished line.
 	Step func(Line)
@@ -235,7 +236,8 @@ func (r *run) note(ctx context.Context, report *Report) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := r.line(ctx, report); err != nil {
+		// The last one is due when ctx ends.
+		if err := r.line(context.WithoutCancel(ctx), report); err != nil {
 			return err
 		}
 	}

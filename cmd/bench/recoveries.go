@@ -16,7 +16,8 @@ import (
 
 const benchRecoveriesLong = `Ask a running cluster for many short recoveries, evenly over time, while messages
 are published: each recovers the last 10 messages of a subtree, up to the head. Times
-run from when a recovery was due. With --metrics the node's memory is read as well.
+run from when a recovery was due. With --metrics the node's own memory is read as
+well (of a Linux node): heap, tip and stacks, without the mapped file of the Raft log.
 The messages stay behind, below bench/recoveries.`
 
 type benchRecoveriesCmd struct {
@@ -66,7 +67,7 @@ func (b *benchRecoveriesCmd) run(cmd *cobra.Command, _ []string) error {
 	return writeReport(cmd.OutOrStdout(), r, b.json)
 }
 
-// residentBytes reads one figure from Prometheus' text form.
+// residentBytes reads the node's own memory from Prometheus' text form.
 func residentBytes(ctx context.Context, url string) (int64, error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -77,7 +78,7 @@ func residentBytes(ctx context.Context, url string) (int64, error) {
 		return 0, err
 	}
 	defer r.Body.Close()
-	const name = "process_resident_memory_bytes "
+	const name = `chorale_resident_bytes{of="own"} `
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), name); ok {
 			v, err := strconv.ParseFloat(text, 64)

@@ -50,7 +50,7 @@ func newMetrics(o Options) *metrics {
 	}
 	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.subscriptions, m.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		stateCollector{o})
+		stateCollector{o}, memoryCollector{"/proc/self/status"})
 	return m
 }
 
