@@ -16,7 +16,7 @@ const (
 	// Wait: others are missing, or the founder has not founded yet; look again
 	// when gossip has news.
 	Wait Action = "wait"
-	// Join: start Raft and wait to be added by an operator.
+	// Join: ask a node of the cluster to be let in, then start Raft.
 	Join Action = "join"
 	// Found: start Raft with Servers as the first configuration.
 	Found Action = "found"
@@ -44,7 +44,7 @@ func Decide(self Member, others []Member) Decision {
 	}
 	expect := self.Expect
 	if expect == 0 {
-		return Decision{Action: Join, Why: "the folder is empty and bootstrap-expect is not given: waiting to be added to a cluster"}
+		return Decision{Action: Join, Why: "the folder is empty and bootstrap-expect is not given: joining the cluster that is there"}
 	}
 	others = slices.Clone(others)
 	slices.SortFunc(others, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -55,7 +55,7 @@ func Decide(self Member, others []Member) Decision {
 		case m.HasData && m.Founding && m.Expect == expect && expect > 1:
 			first = &others[i]
 		case m.HasData:
-			return Decision{Action: Refuse, Why: fmt.Sprintf("node %s already holds data, and this folder is empty: an empty node joins a cluster under an id that it never had, without bootstrap-expect", m.ID)}
+			return Decision{Action: Refuse, Why: fmt.Sprintf("node %s already holds data, and this folder is empty: an empty node joins a cluster without bootstrap-expect; if it was a member before, that is removed first (chorale members remove %s)", m.ID, self.ID)}
 		case !m.alive():
 		case m.Expect != 0 && m.Expect != expect:
 			return Decision{Action: Refuse, Why: fmt.Sprintf("node %s has bootstrap-expect %d, this node %d", m.ID, m.Expect, expect)}

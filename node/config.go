@@ -30,6 +30,8 @@ type Config struct {
 	// BootstrapExpect is how many empty nodes found a cluster together; 0: an empty
 	// node waits to be added to one. A node that was founded with it may keep it.
 	BootstrapExpect int
+	// NonVoter: a node that joins a cluster never votes, unless it is promoted by hand.
+	NonVoter bool
 	// Join lists gossip addresses of other nodes, host:port. They are tried for
 	// ever in the background.
 	Join []string

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +15,7 @@ import (
 
 	"chorale/disk"
 	"chorale/raftfsm"
+	"chorale/raftfsm/members"
 
 	"github.com/gofrs/flock"
 )
@@ -34,6 +37,11 @@ const (
 // identity is what a folder remembers of its node.
 type identity struct {
 	Node string `json:"node_id"`
+	// Incarnation tells this folder from any other that the node ever had; drawn when the
+	// folder was made, not 0.
+	Incarnation members.Incarnation `json:"incarnation"`
+	// Joining: the node was let into its cluster and has nothing of its log yet.
+	Joining bool `json:"joining,omitempty"`
 	// Cluster is 32 hexadecimal digits, empty until the node knows it.
 	Cluster string `json:"cluster_id,omitempty"`
 	// Expect is the bootstrap-expect by which the node's cluster was founded; 0 if
@@ -85,7 +93,7 @@ func (f *folder) read(id string) error {
 		if err := f.foreign(); err != nil {
 			return err
 		}
-		return f.change(func(i *identity) { i.Node = id })
+		return f.change(func(i *identity) { i.Node, i.Incarnation = id, newIncarnation() })
 	}
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -96,7 +104,16 @@ func (f *folder) read(id string) error {
 	if f.identity.Node == "" {
 		return fmt.Errorf("%s is damaged: it names no node", path)
 	}
+	if f.identity.Incarnation == 0 { // an earlier version made the folder
+		return f.change(func(i *identity) { i.Incarnation = newIncarnation() })
+	}
 	return nil
+}
+
+func newIncarnation() members.Incarnation {
+	var b [8]byte
+	rand.Read(b[:])
+	return members.Incarnation(binary.LittleEndian.Uint64(b[:]) | 1)
 }
 
 // foreign refuses a folder that has data but does not say whose.
@@ -149,7 +166,12 @@ func (f *folder) join(id raftfsm.ClusterID) error {
 	if known := f.get().Cluster; known != "" && known != text {
 		return fmt.Errorf("data folder %s belongs to cluster %s, its log to cluster %s", f.dir, known, text)
 	}
-	return f.change(func(i *identity) { i.Cluster = text })
+	return f.change(func(i *identity) { i.Cluster, i.Joining = text, false })
+}
+
+// letIn notes that the node was made a member of the cluster, before it has any data.
+func (f *folder) letIn(cluster string) error {
+	return f.change(func(i *identity) { i.Cluster, i.Joining = cluster, true })
 }
 
 // errDamagedPeers is no reason not to start: gossip writes the list anew.

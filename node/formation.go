@@ -10,10 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-const (
-	formationCheck = time.Second
-	askWait        = 2 * time.Second
-)
+const formationCheck = time.Second
 
 // form returns nil when Raft may be started. On an empty folder that is not before
 // the node has founded a cluster, knows who has, or has found the cluster that it
@@ -24,7 +21,10 @@ func (p *process) form(ctx context.Context) error {
 		changed := p.gossip.Changed()
 		d := membership.Decide(p.gossip.Self(), p.gossip.Members())
 		if d.Action == membership.Join {
-			d = p.mayJoin(ctx, d)
+			var err error
+			if d, err = p.mayJoin(ctx, d); err != nil {
+				return err
+			}
 		}
 		p.formation.Store(d.Why)
 		if d.Why != said {
@@ -71,29 +71,6 @@ func (p *process) found(servers []membership.Server) error {
 	}
 	p.hasData.Store(true)
 	return p.gossip.Update(p.meta())
-}
-
-// mayJoin asks a node of the cluster whether the empty node's id is a voter: then
-// its former life's disk is lost, and it must come back under another id.
-func (p *process) mayJoin(ctx context.Context, d membership.Decision) membership.Decision {
-	ctx, cancel := context.WithTimeout(ctx, askWait)
-	defer cancel()
-	for _, m := range p.gossip.Members() {
-		if !m.HasData {
-			continue
-		}
-		st, err := p.peers.Status(ctx, raft.ServerID(m.ID))
-		if err != nil {
-			continue
-		}
-		for _, s := range st.Members {
-			if s.NodeId == p.config.ID && s.Voter {
-				return membership.Decision{Action: membership.Refuse, Why: fmt.Sprintf("node %s counts %s as a voter, but this folder is empty: a node that lost its data comes back under a new id", m.ID, p.config.ID)}
-			}
-		}
-		return d
-	}
-	return membership.Decision{Action: membership.Wait, Why: "the folder is empty and bootstrap-expect is not given: looking for the cluster to be added to"}
 }
 
 // meta is what this node says of itself in gossip.

@@ -132,6 +132,7 @@ func (p *process) open() error {
 		SegmentBytes: p.config.SegmentBytes,
 		Compact:      p.config.Compact,
 		PayloadLimit: p.config.PayloadLimit,
+		Incarnation:  p.folder.get().Incarnation,
 	}, engine.Seams{
 		Files:     p.folder.files,
 		Logs:      raftlog.NewCache(p.raftLog, cacheBytes),
@@ -227,7 +228,7 @@ func (p *process) checkFlags() error {
 		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
 	case id.Node != c.ID && (p.hasData.Load() || id.Founding):
 		return &ConfigError{"id", c.ID, fmt.Sprintf("the data folder %s belongs to node %q", c.Dir, id.Node)}
-	case id.Cluster != "" && !p.hasData.Load():
+	case id.Cluster != "" && !id.Joining && !p.hasData.Load():
 		return fmt.Errorf("data folder %s belongs to cluster %s, but its %s is empty: the log is lost", c.Dir, id.Cluster, raftDir)
 	case p.hasData.Load() && c.BootstrapExpect > 0 && id.Expect == 0:
 		return &ConfigError{"bootstrap-expect", expect, fmt.Sprintf("the node in %s was added to its cluster and must not found one", c.Dir)}
@@ -307,7 +308,7 @@ func (p *process) run(ctx context.Context) error {
 	}, func(error) { endFront() })
 	g.Add(func() error { return p.server.GRPC().Serve(p.apiListener) }, func(error) { endFront() })
 	g.Add(func() error { return p.http.Serve(p.httpListener) }, func(error) { endFront() })
-	for _, actor := range []func(context.Context) error{p.raftLog.Run, p.gossip.Run, p.watch} {
+	for _, actor := range []func(context.Context) error{p.raftLog.Run, p.gossip.Run, p.watch, p.introduce} {
 		g.Add(func() error { return actor(back) }, func(error) { endFront() })
 	}
 	err := g.Run()

@@ -78,7 +78,7 @@ func (p *process) seedOf(m membership.Member) string {
 
 // remember brings folder and gossip up to date with what the engine has learned.
 func (p *process) remember() error {
-	if id := p.engine.Cluster(); id != p.folder.cluster() && id != [16]byte{} {
+	if id := p.engine.Cluster(); (id != p.folder.cluster() || p.folder.get().Joining) && id != [16]byte{} {
 		if err := p.folder.join(id); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (p *process) remember() error {
 func (p *process) allHaveData() bool {
 	for _, s := range p.engine.Servers() {
 		m, ok := p.directory.find(s.ID)
-		if s.ID != raft.ServerID(p.config.ID) && (!ok || !m.HasData) {
+		if s.Suffrage == raft.Voter && s.ID != raft.ServerID(p.config.ID) && (!ok || !m.HasData) {
 			return false
 		}
 	}

@@ -13,9 +13,11 @@ import (
 const serveLong = `Run one node until it is interrupted.
 
 The first time, say how the cluster comes to be: --bootstrap-expect N on each of
-the N nodes that found it, together with --join. A node that has data knows its
-cluster and needs neither, but they may stay; --join helps it to find the others
-after all of them have moved.
+the N nodes that found it, together with --join. An empty node with --join alone
+joins the cluster that it finds there: it copies the data, and votes once it has
+caught up, or never with --non-voter. A node that has data knows its cluster and
+needs none of these, but they may stay; --join helps it to find the others after all
+of them have moved. chorale members shows and changes who belongs to a cluster.
 
 Four addresses: the API for clients, HTTP for /healthz, /readyz and /metrics,
 Raft and gossip for the other nodes. --advertise is the host that others reach
@@ -54,6 +56,7 @@ func newServeCmd() *cobra.Command {
 	f.StringVar(&advertise, "advertise", "", "`host` that others reach this node by")
 	f.Var(&settings.Addresses{List: &c.Join}, "join", "gossip addresses of other nodes")
 	f.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "found a cluster when this `many` empty nodes have met")
+	f.BoolVar(&c.NonVoter, "non-voter", false, "join as a read replica that never votes")
 	f.StringVar(&c.GossipKey, "gossip-key", "", "`key` that encrypts gossip: 16, 24 or 32 bytes in base64")
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
 	f.Var(&payload, "payload-limit", "largest payload of a message")

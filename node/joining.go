@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"chorale/api"
+	"chorale/membership"
+	"chorale/node/engine/roster"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// joinWait bounds the answer of one node: that of a leader takes two commits.
+	joinWait = 5 * time.Second
+	// introduceEvery is how often a node asks whether it is a member, as long as it has
+	// no answer, or no leader speaks to it.
+	introduceEvery = 2 * time.Second
+)
+
+// errNotIn is why a node is no member, for good, with its present folder.
+type errNotIn struct{ why string }
+
+func (e *errNotIn) Error() string { return e.why }
+
+// final are the reasons of refusals that asking again cannot help.
+var final = []string{roster.ReasonRemoved, roster.ReasonOtherFolder, roster.ReasonStrange, roster.ReasonFull, "OTHER_CLUSTER"}
+
+// refusal is the final refusal in an answer, or nil.
+func refusal(err error) error {
+	var refused *roster.Refusal
+	if errors.As(err, &refused) && slices.Contains(final, refused.Reason) {
+		return &errNotIn{refused.Text}
+	}
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && slices.Contains(final, info.Reason) {
+			return &errNotIn{status.Convert(err).Message()}
+		}
+	}
+	return nil
+}
+
+// mayJoin asks to be let in with an empty folder. Nothing of Raft runs before: an empty
+// node that answers Raft under an id that voted before could make that vote again.
+func (p *process) mayJoin(ctx context.Context, d membership.Decision) (membership.Decision, error) {
+	cluster, err := p.askJoin(ctx)
+	var out *errNotIn
+	switch {
+	case errors.As(err, &out):
+		return membership.Decision{Action: membership.Refuse, Why: out.why}, nil
+	case err != nil:
+		return membership.Decision{Action: membership.Wait, Why: fmt.Sprintf("the folder is empty: asking to be let into the cluster: %v", err)}, nil
+	}
+	p.log.Info("let into the cluster", "cluster", cluster)
+	return d, p.folder.letIn(cluster)
+}
+
+// errNobody is returned when no node of a cluster is in sight.
+var errNobody = errors.New("no node of a cluster is found: is one running behind an address of --join?")
+
+// askJoin asks one node after the other to make or confirm this one a member, until
+// one says yes or, with an *errNotIn, no.
+func (p *process) askJoin(ctx context.Context) (cluster string, err error) {
+	id := p.folder.get()
+	if _, leads := p.engine.Leader(); leads {
+		err := p.engine.Roster().Join(ctx, roster.JoinRequest{
+			ID: raft.ServerID(p.config.ID), Incarnation: id.Incarnation, Address: raft.ServerAddress(p.addresses.Raft),
+			Voter: !p.config.NonVoter, HasData: true,
+		})
+		if out := refusal(err); out != nil {
+			err = out
+		}
+		return id.Cluster, err
+	}
+	q := &api.JoinRequest{
+		NodeId: p.config.ID, Incarnation: uint64(id.Incarnation), ClusterId: id.Cluster, RaftAddress: p.addresses.Raft,
+		NonVoter: p.config.NonVoter, HasData: p.hasData.Load(),
+	}
+	err = errNobody
+	for _, other := range p.directory.Others() {
+		if m, ok := p.directory.find(other); !ok || !m.HasData {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, joinWait)
+		r, failed := p.peers.AskJoin(one, other, q)
+		cancel()
+		if failed == nil {
+			return r.ClusterId, nil
+		}
+		if out := refusal(failed); out != nil {
+			return "", out
+		}
+		err = fmt.Errorf("node %s: %s", other, status.Convert(failed).Message())
+	}
+	return "", err
+}
+
+// introduce asks, once Raft runs, whether this node is still a member: once, and again
+// while no leader speaks to it. A log does not say what of it was committed, so a node
+// that was removed while it was away learns of it in no other way. The error says that
+// it was. Where nobody answers the node goes on.
+func (p *process) introduce(ctx context.Context) error {
+	tick := time.NewTicker(introduceEvery)
+	defer tick.Stop()
+	for known := false; ; {
+		if p.formation.Load().(string) == "" && (!known || p.engine.NotReady() != "") {
+			_, err := p.askJoin(ctx)
+			var out *errNotIn
+			if errors.As(err, &out) {
+				return out
+			}
+			if err != nil && !errors.Is(err, errNobody) {
+				p.log.Debug("nobody confirms that this node is a member", "error", err)
+			}
+			known = known || err == nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
