@@ -14,10 +14,14 @@ import (
 // kind says here.
 var kinds = []string{"invalid: ", "unavailable: ", "outcome unknown: "}
 
-// Brief is a node's text without them.
+// Brief is a node's text without them, however many nodes have put one before it.
 func Brief(s string) string {
-	for _, k := range kinds {
-		s = strings.TrimPrefix(s, k)
+	for again := true; again; {
+		again = false
+		for _, k := range kinds {
+			rest, ok := strings.CutPrefix(s, k)
+			s, again = rest, again || ok
+		}
 	}
 	return s
 }

@@ -30,6 +30,7 @@ const (
 type Node struct {
 	Address string
 	Stream  api.StreamClient
+	Cluster api.ClusterClient
 
 	conn *grpc.ClientConn
 	// Guarded by Set.mu: failures in a row, and until when it is left alone.
@@ -61,7 +62,7 @@ func Dial(addresses []string, more ...grpc.DialOption) (*Set, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("address %q: %w", a, err), s.Close())
 		}
-		s.list = append(s.list, &Node{Address: a, conn: conn, Stream: api.NewStreamClient(conn)})
+		s.list = append(s.list, &Node{Address: a, conn: conn, Stream: api.NewStreamClient(conn), Cluster: api.NewClusterClient(conn)})
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,10 @@ An import can be interrupted, repeated and shared: each line is stored once, als
 if the same text comes from another machine or is compressed another way, because
 the cluster knows the text by its hash and remembers how far it came. Text from
 stdin ("-") cannot be read twice, so it needs a name, --producer, to be known by.
+
+A name stands for one text. The text may grow: then what is new is stored. What
+was stored under the name before is read back and compared with the text; where a
+line differs, nothing is published, and the error names the line.
 
 A malformed line ends the import; what stands before it is stored, nothing behind
 it is. --skip-bad leaves such lines out and counts them.`
@@ -86,7 +91,12 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 		run.bar.Close() // it comes back with the next line
 		connect.Waiting(cmd.ErrOrStderr())(w)
 	}
-	if run.before, err = p.stored(cmd.Context(), c, text.id, waiting); err != nil {
+	await := func(ask func() error) error { return p.await(cmd.Context(), waiting, ask) }
+	err = await(func() (err error) {
+		run.before, err = c.LastNumber(cmd.Context(), text.id)
+		return err
+	})
+	if err != nil {
 		return p.Explain(err)
 	}
 	run.pub, err = c.Publisher(client.PublisherOptions{
@@ -95,30 +105,33 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if p.producer != "" {
+		run.known = &known{client: c, name: p.producer, cap: int64(p.cap), timeout: p.timeout, waiting: waiting, await: await, id: text.id}
+	}
 	return p.Explain(run.run())
 }
 
-// stored is how many lines earlier runs stored. Only a leader knows, and where
-// there is none for the moment the import waits for it, as it would midway.
-func (p *importCmd) stored(ctx context.Context, c *client.Client, id client.ProducerID, waiting func(client.Wait)) (uint64, error) {
+// await asks a question that only a leader can answer; where there is none for the
+// moment it waits for it, as the import would midway.
+func (p *importCmd) await(ctx context.Context, waiting func(client.Wait), ask func() error) error {
 	told := waits.New(waiting)
 	defer told.End()
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(p.timeout); ; {
 		told.Trying("")
-		n, err := c.LastNumber(ctx, id)
+		err := ask()
 		if err == nil {
 			told.Serves()
 		}
 		if !errors.Is(err, client.ErrUnavailable) || time.Now().After(deadline) {
-			return n, err
+			return err
 		}
 		told.Failed("", err)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -200,6 +213,10 @@ type importRun struct {
 	pub    *client.Publisher
 	bar    *show.Progress
 	before uint64 // lines that earlier runs stored
+	known  *known // nil if the text is known by its hash
+
+	mu       sync.Mutex
+	repeated []storedLine // that this run sent and someone else had stored
 
 	number, skipped uint64       // well-formed and malformed lines so far
 	stored, bytes   atomic.Int64 // messages acknowledged to this run, and their payloads
@@ -218,7 +235,10 @@ func (r *importRun) run() error {
 	}
 	r.bar.Close()
 	r.summary(time.Since(begun))
-	return cmp.Or(err, closed)
+	if err = cmp.Or(err, closed); err == nil && r.known != nil {
+		err = r.known.repeated(ctx, r.repeated)
+	}
+	return err
 }
 
 // publish sends the lines that earlier runs did not store.
@@ -233,6 +253,8 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc) e
 		line, err := in.Next()
 		var malformed *tsv.LineError
 		switch {
+		case err == io.EOF && r.known != nil:
+			return r.known.finish(ctx, r.cmd.ErrOrStderr())
 		case err == io.EOF:
 			return nil
 		case errors.As(err, &malformed) && r.skipBad:
@@ -241,23 +263,49 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc) e
 		case err != nil:
 			return err
 		}
-		if r.number++; r.number <= r.before {
+		r.number++
+		if err := r.compare(ctx, line); err != nil {
+			return err
+		}
+		if r.number <= r.before {
 			continue
 		}
 		payload = line.Payload(payload[:0], int64(r.cap))
-		size := int64(len(payload))
-		err = r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, func(_ client.Ack, err error) {
-			if err != nil {
-				stop(err)
-				return
-			}
-			r.bytes.Add(size)
-			r.bar.Set(int64(r.before) + r.stored.Add(1))
-		})
-		if err != nil {
+		if err := r.send(ctx, stop, line, payload); err != nil {
 			return fmt.Errorf("line %d: %w", line.Number, err)
 		}
 	}
+}
+
+// compare holds a line of a text with a name against what earlier runs stored. All of
+// them are compared before the first line that is new.
+func (r *importRun) compare(ctx context.Context, line tsv.Line) error {
+	switch {
+	case r.known == nil:
+		return nil
+	case r.number <= r.before:
+		return r.known.add(ctx, r.number, line)
+	case r.number == r.before+1:
+		return r.known.finish(ctx, r.cmd.ErrOrStderr())
+	}
+	return nil
+}
+
+func (r *importRun) send(ctx context.Context, stop context.CancelCauseFunc, line tsv.Line, payload []byte) error {
+	size := int64(len(payload))
+	return r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, func(a client.Ack, err error) {
+		if err != nil {
+			stop(err)
+			return
+		}
+		if r.known != nil && a.Duplicate && !a.Forgotten {
+			r.mu.Lock()
+			r.repeated = append(r.repeated, storedLine{line, a.Seq})
+			r.mu.Unlock()
+		}
+		r.bytes.Add(size)
+		r.bar.Set(int64(r.before) + r.stored.Add(1))
+	})
 }
 
 func (r *importRun) summary(took time.Duration) {

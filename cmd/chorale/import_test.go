@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,15 +51,20 @@ func TestImportWaitsForALeader(t *testing.T) {
 	p := &importCmd{timeout: time.Minute}
 	var told []string
 	hear := func(w client.Wait) { told = append(told, w.String()) }
-	if n, err := p.stored(t.Context(), c, client.ProducerID{1}, hear); n != 7 || err != nil {
-		t.Errorf("after an election: %d, %v", n, err)
+	var last uint64
+	ask := func() (err error) {
+		last, err = c.LastNumber(t.Context(), client.ProducerID{1})
+		return err
 	}
-	if want := []string{"waiting: no node available: node " + l.Addr().String() + ": no leader; trying again", "going on"}; !slices.Equal(told, want) {
+	if err := p.await(t.Context(), hear, ask); last != 7 || err != nil {
+		t.Errorf("after an election: %d, %v", last, err)
+	}
+	if want := []string{"waiting: no node available: node " + l.Addr().String() + ": no leader; trying again", "going on"}; !slices.EqualFunc(told, want, strings.HasPrefix) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 	node.questions = 1 << 30
 	p.timeout = time.Millisecond
-	if _, err := p.stored(t.Context(), c, client.ProducerID{1}, nil); !errors.Is(err, client.ErrUnavailable) {
+	if err := p.await(t.Context(), nil, ask); !errors.Is(err, client.ErrUnavailable) {
 		t.Errorf("without hope: %v", err)
 	}
 }
