@@ -92,14 +92,18 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 		return err
 	}
 	defer c.Close()
+	bar := &progress{w: cmd.ErrOrStderr(), limit: s.limit}
+	bar.watched = s.untilTip && show.IsTerminal(cmd.ErrOrStderr()) && !show.IsTerminal(cmd.OutOrStdout())
 	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{
-		Filters: filters, From: startOf(p), UntilTip: s.untilTip, OnWait: connect.Waiting(cmd.ErrOrStderr()),
+		Filters: filters, From: startOf(p), UntilTip: s.untilTip, OnWait: connect.Waiting(bar),
 	})
 	if err != nil {
 		return s.Explain(err)
 	}
 	defer sub.Close()
-	err = s.print(cmd, sub)
+	end := bar.begin(cmd.Context(), c, sub)
+	err = s.print(cmd, sub, bar)
+	end()
 	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil && !s.untilTip {
 		// To follow has no end but the reader's wish.
 		if show.IsTerminal(cmd.ErrOrStderr()) {
@@ -138,14 +142,9 @@ func startOf(p settings.Position) client.Start {
 
 // print writes batch by batch, and flushes behind each: a batch is what there is
 // at once, so a live message is not held back, and a million cost few writes.
-func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription) error {
+func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription, bar *progress) error {
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 256<<10)
 	write := show.Printer(s.output.Value)
-	bar := &show.Progress{}
-	if s.untilTip && !show.IsTerminal(cmd.OutOrStdout()) {
-		bar = show.NewProgress(cmd.ErrOrStderr(), 1, "seqs")
-	}
-	defer bar.Close()
 	for n := uint64(0); ; {
 		b, err := sub.NextBatch(cmd.Context())
 		if err == io.EOF {
@@ -162,8 +161,7 @@ func (s *subscribeCmd) print(cmd *cobra.Command, sub *client.Subscription) error
 				return out.Flush()
 			}
 		}
-		bar.Grow(int64(sub.TipSeq()))
-		bar.Set(int64(b.ScannedSeq()))
+		bar.add(b, sub.TipSeq())
 		b.Release()
 		if err := out.Flush(); err != nil {
 			return err

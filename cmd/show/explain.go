@@ -45,14 +45,14 @@ func Explanation(w io.Writer, x *api.ExplainResponse) error {
 			for _, q := range parts[1:n] {
 				files, read = files+uint64(q.Files), sum(read, q.ReadBytes)
 			}
-			fmt.Fprintf(table, "%d of %d\t%s\t%s\t%s\t", p.FilesRead, files+uint64(p.Files), counted(p.Blocks), sized(read), sized(p.DecodedBytes))
+			fmt.Fprintf(table, "%d of %d\t%s\t%s\t%s\t", p.FilesRead, files+uint64(p.Files), Counted(p.Blocks), sized(read), sized(p.DecodedBytes))
 		} else {
 			fmt.Fprint(table, "\t\t\t\t")
 		}
-		fmt.Fprintf(table, "%s\t%s\t\n", sized(p.Bytes), counted(p.Messages))
+		fmt.Fprintf(table, "%s\t%s\t\n", sized(p.Bytes), Counted(p.Messages))
 		parts = parts[n:]
 	}
-	fmt.Fprintf(table, "total\t\t\t\t\t%s\t%s\t%s\t%s\t\n", sized(t.ReadBytes), sized(t.DecodedBytes), sized(t.Bytes), counted(t.Messages))
+	fmt.Fprintf(table, "total\t\t\t\t\t%s\t%s\t%s\t%s\t\n", sized(t.ReadBytes), sized(t.DecodedBytes), sized(t.Bytes), Counted(t.Messages))
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -126,5 +126,7 @@ func mark(a *api.Amount) string {
 	return ""
 }
 
-func sized(a *api.Amount) string   { return mark(a) + Bytes(a.GetEstimate()) }
-func counted(a *api.Amount) string { return mark(a) + Count(a.GetEstimate()) }
+func sized(a *api.Amount) string { return mark(a) + Bytes(a.GetEstimate()) }
+
+// Counted prints a number, with a mark if it is an estimate.
+func Counted(a *api.Amount) string { return mark(a) + Count(a.GetEstimate()) }

@@ -34,13 +34,6 @@ func (p *Progress) Set(n int64) {
 	}
 }
 
-// Grow raises what is to be done.
-func (p *Progress) Grow(total int64) {
-	if p.bar != nil && total > p.bar.GetMax64() {
-		p.bar.ChangeMax64(total)
-	}
-}
-
 // Close takes the bar off the terminal.
 func (p *Progress) Close() {
 	if p.bar != nil {
