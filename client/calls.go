@@ -105,6 +105,11 @@ func (c *Client) SetRetention(ctx context.Context, policies ...*api.RetentionPol
 	})
 }
 
+// Cluster calls one node after the other about members, until one answers.
+func (c *Client) Cluster(ctx context.Context, call func(context.Context, api.ClusterClient) error) error {
+	return c.ask(ctx, func(ctx context.Context, n *nodes.Node) error { return call(ctx, n.Cluster) })
+}
+
 // Topics ranges over the topics that the filters match (all without any), with
 // their volumes, by name, as one node knows them. An error is the last pair.
 func (c *Client) Topics(ctx context.Context, filters ...string) iter.Seq2[*api.TopicStats, error] {

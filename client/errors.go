@@ -36,6 +36,8 @@ var (
 	// ErrOtherCluster is returned when a node belongs to another cluster than the
 	// resume position, or than the node before it.
 	ErrOtherCluster = errors.New("another cluster")
+	// ErrRefused is returned when the cluster does not do what was asked; the text says why.
+	ErrRefused = errors.New("refused")
 	// ErrDenied is returned when the credentials do not allow the call.
 	ErrDenied = errors.New("denied")
 	// ErrClosed is returned by calls on what has been closed.
@@ -125,8 +127,10 @@ func refusal(err error) (e *nodeError, retry bool) {
 		if nodes.Reason(err) == "EXPIRED" {
 			kind, retry = ErrGone, false
 		}
-	case codes.FailedPrecondition:
-		kind, retry = ErrOtherCluster, false
+	case codes.FailedPrecondition, codes.NotFound:
+		if kind, retry = ErrRefused, false; nodes.Reason(err) == "OTHER_CLUSTER" {
+			kind = ErrOtherCluster
+		}
 	case codes.Unauthenticated, codes.PermissionDenied:
 		kind, retry = ErrDenied, false
 	}

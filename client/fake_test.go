@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"chorale/topic"
 
 	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -382,7 +384,8 @@ func (n *fakeNode) Subscribe(r *api.SubscribeRequest, s grpc.ServerStreamingServ
 		return status.Errorf(codes.OutOfRange, "the stream ends with seq %d", tip)
 	}
 	if r.ClusterId != "" && r.ClusterId != n.cluster.id {
-		return status.Errorf(codes.FailedPrecondition, "this is cluster %s", n.cluster.id)
+		st, err := status.Newf(codes.FailedPrecondition, "this is cluster %s", n.cluster.id).WithDetails(&errdetails.ErrorInfo{Reason: "OTHER_CLUSTER"})
+		return cmp.Or(err, st.Err())
 	}
 	first := &api.SubscribeResponse{TipSeq: tip, Opened: &api.Opened{
 		ClusterId: n.cluster.id, NodeId: n.name, Filters: filters.Canonical(), AfterSeq: after, UntilSeq: tip, OldestSeq: 1}}

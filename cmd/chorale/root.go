@@ -2,6 +2,7 @@ package main
 
 import (
 	"chorale/cmd/bench"
+	"chorale/cmd/members"
 	"chorale/cmd/retention"
 	"chorale/cmd/settings"
 
@@ -48,7 +49,7 @@ func newRootCmd() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(), newDevCmd())
+	add(groupServer, newServeCmd(), newDevCmd(), members.New())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 //	pack FILE                 make FILE.gz and FILE.zst
 //	gone                      wait until the oldest message is not the first one
 //	grows FILE                wait until a file that something writes is not empty
+//	within TIME REGEXP COMMAND...
+//	                          run it until its output matches
 //	cut PATTERN BYTES         cut bytes off the end of the first file of this name
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -53,6 +55,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
+			"within":  within,
 			"payload": payload,
 			"pack":    pack,
 			"cut":     cut,
