@@ -14,6 +14,7 @@ import (
 	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
+	"chorale/cmd/stdin"
 	"chorale/message"
 	"chorale/topic"
 
@@ -25,6 +26,9 @@ const publishLong = `Publish messages and print the seq of each, once it is fsyn
   chorale publish TOPIC PAYLOAD...       each payload is a message
   chorale publish --topic TOPIC          each line of stdin is a message
   chorale publish                        lines of stdin: topic, a tab, payload
+
+A line ends in LF or in CR LF, and neither is part of the payload; a last line may
+end without. A payload with a line end in it is given as an argument.
 
 --atomic stores all of them one behind the other, or none. --expect SEQ stores
 the (first) message only if SEQ is the last seq of its topic; 0 means that the
@@ -123,13 +127,13 @@ func (p *publishCmd) source(cmd *cobra.Command, args []string) (iter.Seq2[client
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "a message a line: %s; Ctrl-D ends\n", what)
 	}
-	return p.stdin(cmd.Context(), cmd.InOrStdin(), headers), nil
+	return p.typed(cmd.Context(), cmd.InOrStdin(), headers), nil
 }
 
-func (p *publishCmd) stdin(ctx context.Context, in io.Reader, headers []client.Header) iter.Seq2[client.Message, error] {
+func (p *publishCmd) typed(ctx context.Context, in io.Reader, headers []client.Header) iter.Seq2[client.Message, error] {
 	return func(yield func(client.Message, error) bool) {
 		n := 0
-		for line, err := range lines(ctx, in) {
+		for line, err := range stdin.Lines(ctx, in) {
 			n++
 			name, payload := p.topic, line
 			if err == nil && name == "" {

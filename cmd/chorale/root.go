@@ -2,6 +2,7 @@ package main
 
 import (
 	"chorale/cmd/bench"
+	"chorale/cmd/imports"
 	"chorale/cmd/members"
 	"chorale/cmd/retention"
 	"chorale/cmd/settings"
@@ -50,7 +51,7 @@ func newRootCmd() *cobra.Command {
 		}
 	}
 	add(groupServer, newServeCmd(), newDevCmd(), members.New())
-	add(groupClient, newPublishCmd(), newSubscribeCmd(), newImportCmd(), newTopicsCmd(), newExplainCmd(), retention.New())
+	add(groupClient, newPublishCmd(), newSubscribeCmd(), imports.New(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())
 	return root

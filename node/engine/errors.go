@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+
+	"chorale/message"
 )
 
 // What a submission or a subscription can end with. Everything else that done or
@@ -55,5 +57,5 @@ type PayloadError struct {
 
 // Error says what is allowed.
 func (e *PayloadError) Error() string {
-	return fmt.Sprintf("message %d of the batch: payload of %d bytes: at most %d are allowed", e.Index, e.Bytes, e.Limit)
+	return fmt.Sprintf("message %d of the batch: payload of %s: at most %s are allowed", e.Index, message.Size(e.Bytes), message.Size(e.Limit))
 }

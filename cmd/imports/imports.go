@@ -1,4 +1,5 @@
-package main
+// Package imports is the command that publishes a sample stream, each line once.
+package imports
 
 import (
 	"bytes"
@@ -18,12 +19,13 @@ import (
 	"chorale/cmd/connect"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
+	"chorale/cmd/stdin"
 	"chorale/internal/tsv"
 
 	"github.com/spf13/cobra"
 )
 
-const importLong = `Publish a sample stream: a text file, plain or compressed by gzip or zstd, with
+const long = `Publish a sample stream: a text file, plain or compressed by gzip or zstd, with
 lines of four columns parted by tabs,
 
   unix seconds   topic   size in bytes   short payload
@@ -43,7 +45,7 @@ line differs, nothing is published, and the error names the line.
 A malformed line ends the import; what stands before it is stored, nothing behind
 it is. --skip-bad leaves such lines out and counts them.`
 
-type importCmd struct {
+type command struct {
 	connect.Connection
 	producer string
 	cap      settings.Size
@@ -51,12 +53,13 @@ type importCmd struct {
 	timeout  time.Duration
 }
 
-func newImportCmd() *cobra.Command {
-	p := importCmd{cap: 1024, timeout: time.Minute}
+// New makes the command.
+func New() *cobra.Command {
+	p := command{cap: 1024, timeout: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Publish a sample stream from a file, each line once",
-		Long:  importLong,
+		Long:  long,
 		Example: `  chorale import testdata/forge.tsv.zst
   zcat feed.tsv.gz | head -1000 | chorale import --producer feed-1000 -`,
 		Args: cobra.ExactArgs(1),
@@ -71,9 +74,9 @@ func newImportCmd() *cobra.Command {
 	return cmd
 }
 
-func (p *importCmd) run(cmd *cobra.Command, args []string) error {
-	if p.cap < 0 || p.cap > maxLineBytes {
-		return settings.Usagef("--cap %s: want at most %s", &p.cap, show.Bytes(maxLineBytes))
+func (p *command) run(cmd *cobra.Command, args []string) error {
+	if p.cap < 0 || p.cap > stdin.MaxLineBytes {
+		return settings.Usagef("--cap %s: want at most %s", &p.cap, show.Bytes(stdin.MaxLineBytes))
 	}
 	text, err := p.open(cmd, args[0])
 	if err != nil {
@@ -85,7 +88,7 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer c.Close()
-	run := &importRun{importCmd: p, cmd: cmd, text: text}
+	run := &job{command: p, cmd: cmd, text: text}
 	run.bar = show.NewProgress(cmd.ErrOrStderr(), text.lines, "lines")
 	waiting := func(w client.Wait) {
 		run.bar.Close() // it comes back with the next line
@@ -113,7 +116,7 @@ func (p *importCmd) run(cmd *cobra.Command, args []string) error {
 
 // await asks a question that only a leader can answer; where there is none for the
 // moment it waits for it, as the import would midway.
-func (p *importCmd) await(ctx context.Context, waiting func(client.Wait), ask func() error) error {
+func (p *command) await(ctx context.Context, waiting func(client.Wait), ask func() error) error {
 	told := waits.New(waiting)
 	defer told.End()
 	pause := time.NewTicker(100 * time.Millisecond)
@@ -136,8 +139,8 @@ func (p *importCmd) await(ctx context.Context, waiting func(client.Wait), ask fu
 	}
 }
 
-// importText is the text of an import and what it is known by.
-type importText struct {
+// text is the text of an import and what it is known by.
+type text struct {
 	in    io.Reader
 	close func()
 	id    client.ProducerID
@@ -145,19 +148,19 @@ type importText struct {
 }
 
 // open opens the text; a file is read through once for its hash and its length.
-func (p *importCmd) open(cmd *cobra.Command, name string) (*importText, error) {
+func (p *command) open(cmd *cobra.Command, name string) (*text, error) {
 	if name == "-" {
 		if p.producer == "" {
 			return nil, settings.Usagef("text from stdin needs a name to be known by: --producer NAME")
 		}
-		in := interruptible(cmd.Context(), cmd.InOrStdin())
-		return &importText{in: in, close: func() {}, id: producerOf("name", []byte(p.producer)), lines: -1}, nil
+		in := stdin.Interruptible(cmd.Context(), cmd.InOrStdin())
+		return &text{in: in, close: func() {}, id: producerOf("name", []byte(p.producer)), lines: -1}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, &settings.UsageError{Err: err}
 	}
-	t := &importText{in: f, close: func() { f.Close() }}
+	t := &text{in: f, close: func() { f.Close() }}
 	if err := t.survey(cmd.Context()); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -171,7 +174,7 @@ func (p *importCmd) open(cmd *cobra.Command, name string) (*importText, error) {
 
 // survey reads the text to its end, so that a file that is cut or damaged is
 // found out before anything is sent.
-func (t *importText) survey(ctx context.Context) error {
+func (t *text) survey(ctx context.Context) error {
 	text, err := tsv.Decompress(t.in)
 	if err != nil {
 		return err
@@ -205,11 +208,11 @@ func producerOf(kind string, key []byte) (id client.ProducerID) {
 	return id
 }
 
-// importRun is one run over the text.
-type importRun struct {
-	*importCmd
+// job is one run over the text.
+type job struct {
+	*command
 	cmd    *cobra.Command
-	text   *importText
+	text   *text
 	pub    *client.Publisher
 	bar    *show.Progress
 	before uint64 // lines that earlier runs stored
@@ -222,7 +225,7 @@ type importRun struct {
 	stored, bytes   atomic.Int64 // messages acknowledged to this run, and their payloads
 }
 
-func (r *importRun) run() error {
+func (r *job) run() error {
 	ctx, stop := context.WithCancelCause(r.cmd.Context())
 	defer stop(nil)
 	r.bar.Set(int64(r.before))
@@ -242,7 +245,7 @@ func (r *importRun) run() error {
 }
 
 // publish sends the lines that earlier runs did not store.
-func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc) error {
+func (r *job) publish(ctx context.Context, stop context.CancelCauseFunc) error {
 	in, err := tsv.NewReader(r.text.in)
 	if err != nil {
 		return err
@@ -279,7 +282,7 @@ func (r *importRun) publish(ctx context.Context, stop context.CancelCauseFunc) e
 
 // compare holds a line of a text with a name against what earlier runs stored. All of
 // them are compared before the first line that is new.
-func (r *importRun) compare(ctx context.Context, line tsv.Line) error {
+func (r *job) compare(ctx context.Context, line tsv.Line) error {
 	switch {
 	case r.known == nil:
 		return nil
@@ -291,7 +294,7 @@ func (r *importRun) compare(ctx context.Context, line tsv.Line) error {
 	return nil
 }
 
-func (r *importRun) send(ctx context.Context, stop context.CancelCauseFunc, line tsv.Line, payload []byte) error {
+func (r *job) send(ctx context.Context, stop context.CancelCauseFunc, line tsv.Line, payload []byte) error {
 	size := int64(len(payload))
 	return r.pub.PublishFunc(ctx, client.Message{Topic: line.Topic, Payload: payload}, func(a client.Ack, err error) {
 		if err != nil {
@@ -308,7 +311,7 @@ func (r *importRun) send(ctx context.Context, stop context.CancelCauseFunc, line
 	})
 }
 
-func (r *importRun) summary(took time.Duration) {
+func (r *job) summary(took time.Duration) {
 	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
 	fmt.Fprintf(w, "%s stored", show.Plural(stored, "message"))
 	if stored > 0 {

@@ -1,4 +1,4 @@
-package main
+package imports
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestImportWaitsForALeader(t *testing.T) {
 	}
 	defer c.Close()
 
-	p := &importCmd{timeout: time.Minute}
+	p := &command{timeout: time.Minute}
 	var told []string
 	hear := func(w client.Wait) { told = append(told, w.String()) }
 	var last uint64
