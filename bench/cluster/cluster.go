@@ -44,10 +44,11 @@ type Row struct {
 	MBs       float64 `json:"payload_mb_per_second,omitempty"`
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
-	// CPUMicros is the processor time a message of all nodes and of the load.
+	// CPUMicros is the processor time a message: of all nodes and the load, or in the
+	// rows of recoveries of the one node.
 	CPUMicros float64 `json:"cpu_us_per_message,omitempty"`
-	// Ratio to the raw row of the same load: of the rates, or of the p50s.
-	Ratio float64 `json:"ratio_to_raw,omitempty"`
+	// Ratio to the row that it is compared with: of rates, p50, p99 or CPU time.
+	Ratio float64 `json:"ratio,omitempty"`
 }
 
 // sample is one measurement of one round.
@@ -63,18 +64,39 @@ const (
 	rawInFlight = 8
 )
 
-// The rows, in the order in which they are shown; raw names the rival's row.
-var rows = []struct{ name, raw string }{
-	{"raw raft, 256 KiB entries of 128 B", ""},
-	{"publish 128 B, 1 publisher", "raw raft, 256 KiB entries of 128 B"},
-	{"publish 128 B, 4 publishers", "raw raft, 256 KiB entries of 128 B"},
-	{"raw raft, 256 KiB entries of 1 KiB", ""},
-	{"publish 1 KiB, 1 publisher", "raw raft, 256 KiB entries of 1 KiB"},
-	{"publish 1 KiB, 4 publishers", "raw raft, 256 KiB entries of 1 KiB"},
-	{"raw raft, one at a time", ""},
-	{"publish 128 B, one at a time", "raw raft, one at a time"},
-	{"recover everything", ""},
-	{"kill of the leader to next ack", ""},
+// The rows, in the order in which they are shown. Each may be compared with another.
+var rows = []struct {
+	name  string
+	base  string // the row to compare with
+	ratio func(row, base Row) float64
+}{
+	{name: "raw raft, 256 KiB entries of 128 B"},
+	{"publish 128 B, 1 publisher", "raw raft, 256 KiB entries of 128 B", byRate},
+	{"publish 128 B, 4 publishers", "raw raft, 256 KiB entries of 128 B", byRate},
+	{name: "raw raft, 256 KiB entries of 1 KiB"},
+	{"publish 1 KiB, 1 publisher", "raw raft, 256 KiB entries of 1 KiB", byRate},
+	{"publish 1 KiB, 4 publishers", "raw raft, 256 KiB entries of 1 KiB", byRate},
+	{name: "raw raft, one at a time"},
+	{"publish 128 B, one at a time", "raw raft, one at a time", byP50},
+	{name: "recover everything"},
+	{name: "kill of the leader to next ack"},
+	{name: "publish 5,000/s alone"},
+	{"publish 5,000/s beside the storm", "publish 5,000/s alone", byP99},
+	{name: "recover 1 % from one node, 1 client"},
+	{"recover 1 % from one node, 32 clients: the storm", "recover 1 % from one node, 1 client", byCPU},
+}
+
+func byRate(row, base Row) float64 { return over(row.PerSecond, base.PerSecond) }
+func byP50(row, base Row) float64  { return over(row.P50Millis, base.P50Millis) }
+func byP99(row, base Row) float64  { return over(row.P99Millis, base.P99Millis) }
+func byCPU(row, base Row) float64  { return over(row.CPUMicros, base.CPUMicros) }
+
+// over is the ratio, 0 where there is none.
+func over(value, base float64) float64 {
+	if base == 0 {
+		return 0
+	}
+	return value / base
 }
 
 // Run measures. Everything it starts has ended when it returns.
@@ -117,10 +139,8 @@ func summarize(samples map[string][]sample) Report {
 			P99Millis: pick(list, func(s sample) float64 { return s.p99 }),
 			CPUMicros: pick(list, func(s sample) float64 { return s.cpu }),
 		}
-		if raw, ok := at[row.raw]; ok && raw.PerSecond > 0 && out.PerSecond > 0 {
-			out.Ratio = out.PerSecond / raw.PerSecond
-		} else if ok && raw.P50Millis > 0 {
-			out.Ratio = out.P50Millis / raw.P50Millis
+		if row.ratio != nil {
+			out.Ratio = row.ratio(out, at[row.base])
 		}
 		at[row.name] = out
 		r.Rows = append(r.Rows, out)
@@ -302,6 +322,14 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 		}
 		add(rows[8].name, sample{perSecond: float64(messages) / took.Seconds()})
 	}
+	if err := o.storm(ctx, c, add); err != nil {
+		return fmt.Errorf("storm: %w", err)
+	}
+	return kill(ctx, c, kills, add)
+}
+
+// kill measures the gap that the end of a leader makes.
+func kill(ctx context.Context, c *procs.Cluster, kills int, add func(string, sample)) error {
 	var gaps latencies
 	for range kills {
 		d, err := failover(ctx, c)
@@ -319,7 +347,7 @@ func (o Options) chorale(ctx context.Context, samples map[string][]sample, kills
 // WriteTable prints the report for a person.
 func (r Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "messages/s\tMB/s\tp50 ms\tp99 ms\tCPU us\tof raw\t  \t")
+	fmt.Fprintln(t, "messages/s\tMB/s\tp50 ms\tp99 ms\tCPU us\tratio\t  \t")
 	for _, row := range r.Rows {
 		cell := func(v float64, format string) string {
 			if v == 0 {

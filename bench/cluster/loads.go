@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -121,22 +120,8 @@ func recoverAll(ctx context.Context, n *procs.Node) (messages int, took time.Dur
 	}
 	defer cl.Close()
 	begun := time.Now()
-	s, err := cl.Subscribe(ctx, client.SubscribeOptions{Filters: []string{"**"}, UntilTip: true})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer s.Close()
-	for {
-		b, err := s.NextBatch(ctx)
-		if errors.Is(err, io.EOF) {
-			return messages, time.Since(begun), nil
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		messages += b.Len()
-		b.Release()
-	}
+	messages, err = recoverFilter(ctx, cl, "**")
+	return messages, time.Since(begun), err
 }
 
 // failover kills the leader and returns the time until a message that is published
