@@ -41,7 +41,12 @@ type Node struct {
 }
 
 // Cluster is some nodes on ports that were free a moment ago.
-type Cluster struct{ Nodes []*Node }
+type Cluster struct {
+	Nodes []*Node
+
+	binary, dir, seeds string
+	extra              []string
+}
 
 // New prepares a cluster of n nodes with folders and logs below dir; extra are
 // further arguments of `chorale serve`. Nothing is started.
@@ -57,7 +62,7 @@ func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
 	for i := range n {
 		joins = append(joins, ports[i*listeners+3])
 	}
-	c := &Cluster{}
+	c := &Cluster{binary: binary, dir: dir, seeds: strings.Join(joins, ","), extra: extra}
 	for i := range n {
 		p := ports[i*listeners:]
 		name := fmt.Sprintf("n%d", i+1)
@@ -73,6 +78,46 @@ func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
 		})
 	}
 	return c, nil
+}
+
+// Joiner prepares a node with an empty folder that joins the cluster when it is
+// started. It is not among Nodes.
+func (c *Cluster) Joiner(name string) (*Node, error) {
+	p, err := FreePorts(listeners)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(c.dir, name)
+	args := []string{"serve", "--id", name, "--data", data, "--join", c.seeds,
+		"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3]}
+	return &Node{
+		Name: name, API: p[0], HTTP: p[1], Dir: data, binary: c.binary,
+		args: append(args, c.extra...), log: data + ".log",
+	}, nil
+}
+
+// Rejoiner is a node of the cluster's founding as it joins again, after its folder was
+// removed: without the flags of the founding.
+func (c *Cluster) Rejoiner(n *Node) *Node {
+	again := *n
+	again.args, again.cmd = slices.Clone(n.args), nil
+	i := slices.Index(again.args, "--bootstrap-expect")
+	again.args = slices.Delete(again.args, i, i+2)
+	return &again
+}
+
+// Ended waits for a process that ends by itself and returns the last line that it
+// wrote.
+func (n *Node) Ended(ctx context.Context) (last string, err error) {
+	stop := context.AfterFunc(ctx, func() { n.cmd.Process.Kill() })
+	n.cmd.Wait()
+	n.cmd = nil
+	if !stop() {
+		return "", fmt.Errorf("node %s did not end by itself: %w", n.Name, ctx.Err())
+	}
+	b, err := os.ReadFile(n.log)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1], err
 }
 
 // FreePorts finds addresses on loopback that nothing listens on. All are held
