@@ -64,35 +64,40 @@ type step struct {
 // next is the most urgent step, if any is due. Pure. A server that the list does not
 // know is one of the first members and stays; a member that is not in the
 // configuration is let in when it asks. Gossip is not heard here: nobody is removed
-// because of silence.
+// because of silence. A leader that nobody can follow keeps its place until somebody
+// can, and goes on with the others meanwhile.
 func next(v view) (step, bool) {
-	for _, s := range v.servers {
-		if m, _ := v.list.Find(string(s.ID)); m.Removed && v.others(s.ID) > 0 {
-			return v.step(stepDrop, s, "it was removed")
-		}
-	}
-	for _, s := range v.servers {
-		if m, known := v.list.Find(string(s.ID)); known && !m.Voter && s.Suffrage == raft.Voter && v.others(s.ID) > 0 {
-			return v.step(stepDemote, s, "it is to be no voter")
-		}
-	}
-	for _, s := range v.servers {
-		m, known := v.list.Find(string(s.ID))
-		n := v.reports[s.ID]
-		if known && m.Voter && !m.Removed && s.Suffrage != raft.Voter && n.Incarnation == m.Incarnation && n.steady(v.now, v.steady) {
-			return v.step(stepPromote, s, fmt.Sprintf("log and files have been caught up for %v", v.now.Sub(n.Since).Round(time.Millisecond)))
+	_, err := v.successor("")
+	for _, due := range []func(raft.Server) (stepKind, string, bool){v.drop, v.demotion, v.promotion} {
+		for _, s := range v.servers {
+			kind, why, ok := due(s)
+			switch {
+			case ok && s.ID != v.self:
+				return step{kind, s, why}, true
+			case ok && err == nil:
+				return step{stepTransfer, s, why}, true
+			}
 		}
 	}
 	return step{}, false
 }
 
-// step is the change itself, or what a leader does first that it concerns.
-func (v view) step(k stepKind, s raft.Server, why string) (step, bool) {
-	if s.ID == v.self {
-		_, err := v.successor("")
-		return step{stepTransfer, s, why}, err == nil
-	}
-	return step{k, s, why}, true
+func (v view) drop(s raft.Server) (stepKind, string, bool) {
+	m, _ := v.list.Find(string(s.ID))
+	return stepDrop, "it was removed", m.Removed && v.others(s.ID) > 0
+}
+
+func (v view) demotion(s raft.Server) (stepKind, string, bool) {
+	m, known := v.list.Find(string(s.ID))
+	return stepDemote, "it is to be no voter", known && !m.Voter && s.Suffrage == raft.Voter && v.others(s.ID) > 0
+}
+
+func (v view) promotion(s raft.Server) (stepKind, string, bool) {
+	m, _ := v.list.Find(string(s.ID))
+	n := v.reports[s.ID]
+	ready := n.Incarnation == m.Incarnation && n.steady(v.now, v.steady)
+	return stepPromote, fmt.Sprintf("log and files have been caught up for %v", v.now.Sub(n.Since).Round(time.Millisecond)),
+		m.Voter && !m.Removed && s.Suffrage != raft.Voter && ready
 }
 
 // find is a server of the configuration.

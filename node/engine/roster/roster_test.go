@@ -1,0 +1,203 @@
+package roster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"chorale/raftfsm/members"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
+)
+
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// parse reads a view, a node a line, the first one leading:
+//
+//	n1 voter                      one of the first, not in the list
+//	n2 voter wish=voter           in Raft's configuration and in the list
+//	n3 none wish=removed          in the list alone
+//	... heard=SECONDS             when it answered last, ago
+//	... since=SECONDS             since when it has been caught up
+//	... other                     it answers with another folder than the list's
+func parse(t *testing.T, input string) view {
+	v := view{now: noon, steady: 3 * time.Second, reports: map[raft.ServerID]Report{}}
+	for i, line := range strings.Split(strings.TrimSpace(input), "\n") {
+		words := strings.Fields(line)
+		s := raft.Server{ID: raft.ServerID(words[0]), Suffrage: raft.Voter}
+		n := Report{Health: Health{Incarnation: 1}}
+		if i == 0 {
+			v.self = s.ID
+		}
+		for _, w := range words[2:] {
+			key, value, _ := strings.Cut(w, "=")
+			seconds := 0
+			fmt.Sscan(value, &seconds)
+			ago := noon.Add(-time.Duration(seconds) * time.Second)
+			switch key {
+			case "wish":
+				v.list = append(v.list, members.Member{ID: words[0], Incarnation: 1, Changed: 1, Voter: value == "voter", Removed: value == "removed"})
+			case "heard":
+				n.Heard = ago
+			case "since":
+				n.Since = ago
+			case "lag":
+				n.Lag = uint64(seconds)
+			case "other":
+				n.Incarnation = 2
+			default:
+				t.Fatalf("unknown word %q", w)
+			}
+		}
+		v.reports[s.ID] = n
+		switch words[1] {
+		case "non-voter":
+			s.Suffrage = raft.Nonvoter
+			fallthrough
+		case "voter":
+			v.servers = append(v.servers, s)
+		}
+	}
+	return v
+}
+
+// TestSteps runs testdata: views in, the next step, the successor and the refusals of
+// each removal out.
+func TestSteps(t *testing.T) {
+	datadriven.RunTest(t, "testdata/steps", func(t *testing.T, d *datadriven.TestData) string {
+		v := parse(t, d.Input)
+		var b strings.Builder
+		switch d.Cmd {
+		case "next":
+			s, due := next(v)
+			if !due {
+				return "nothing is due\n"
+			}
+			fmt.Fprintf(&b, "%s of %s: %s\n", s.kind, s.server.ID, s.why)
+		case "lose":
+			for _, s := range v.servers {
+				fmt.Fprintf(&b, "%s: %v\n", s.ID, v.mayLose(s.ID))
+			}
+		case "successor":
+			s, err := v.successor("")
+			fmt.Fprintf(&b, "best: %s %v\n", s.ID, err)
+			for _, id := range append([]raft.Server{{ID: "nobody"}}, v.servers...) {
+				_, err := v.successor(id.ID)
+				fmt.Fprintf(&b, "%s: %v\n", id.ID, err)
+			}
+		}
+		return b.String()
+	})
+}
+
+// TestConverges: from any configuration and list, steps lead to what the list wants and
+// then stop; on the way there is a voter always, and a step changes one server.
+func TestConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := view{self: "n0", now: noon, steady: time.Second, reports: map[raft.ServerID]Report{}}
+		for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
+			id := fmt.Sprintf("n%d", i)
+			if i == 0 || rapid.Bool().Draw(t, "configured") {
+				s := raft.Server{ID: raft.ServerID(id)}
+				if i > 0 && rapid.Bool().Draw(t, "non-voter") {
+					s.Suffrage = raft.Nonvoter
+				}
+				v.servers = append(v.servers, s)
+			}
+			if rapid.Bool().Draw(t, "listed") {
+				removed := rapid.Bool().Draw(t, "removed")
+				v.list = append(v.list, members.Member{ID: id, Incarnation: 1, Changed: 1, Removed: removed, Voter: !removed && rapid.Bool().Draw(t, "voter")})
+			}
+			v.reports[raft.ServerID(id)] = Report{Health: Health{Incarnation: 1}, Heard: noon, Since: noon.Add(-time.Minute)}
+		}
+		for steps := 0; ; steps++ {
+			s, due := next(v)
+			if !due {
+				break
+			}
+			if steps > 3*len(v.servers)+3 {
+				t.Fatalf("no end of steps: %+v", v)
+			}
+			v = v.after(t, s)
+			if v.others("") == 0 {
+				t.Fatalf("no voter is left: %+v", v)
+			}
+		}
+		stay := 0
+		for _, s := range v.servers {
+			if m, known := v.list.Find(string(s.ID)); !known && s.Suffrage == raft.Voter || m.Voter {
+				stay++
+			}
+		}
+		for _, s := range v.servers {
+			m, known := v.list.Find(string(s.ID))
+			wrong := known && (m.Removed || m.Voter != (s.Suffrage == raft.Voter))
+			if wrong && stay > 0 {
+				t.Fatalf("%s stays what it is not meant to be: %+v", s.ID, v)
+			}
+		}
+	})
+}
+
+// after is the view after a step.
+func (v view) after(t *rapid.T, s step) view {
+	v.servers = slices.Clone(v.servers)
+	i := slices.IndexFunc(v.servers, func(x raft.Server) bool { return x.ID == s.server.ID })
+	if i < 0 {
+		t.Fatalf("a step for a server that is not configured: %+v", s)
+	}
+	if (v.self == s.server.ID) != (s.kind == stepTransfer) {
+		t.Fatalf("the leader makes %+v of itself", s)
+	}
+	switch s.kind {
+	case stepDrop:
+		v.servers = slices.Delete(v.servers, i, i+1)
+	case stepDemote:
+		v.servers[i].Suffrage = raft.Nonvoter
+	case stepPromote:
+		v.servers[i].Suffrage = raft.Voter
+	case stepTransfer:
+		to, err := v.successor("")
+		if err != nil || to.ID == v.self || to.Suffrage != raft.Voter {
+			t.Fatalf("leadership goes to %+v, %v", to, err)
+		}
+		v.self = to.ID
+	}
+	return v
+}
+
+// TestMayLose: whatever is allowed leaves a voter, and a majority of the voters alive.
+func TestMayLose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := view{self: "n0", now: noon, steady: time.Second, reports: map[raft.ServerID]Report{}}
+		alive := map[raft.ServerID]bool{}
+		for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
+			id := raft.ServerID(fmt.Sprintf("n%d", i))
+			v.servers = append(v.servers, raft.Server{ID: id})
+			if alive[id] = i == 0 || rapid.Bool().Draw(t, "alive"); alive[id] {
+				v.reports[id] = Report{Heard: noon}
+			}
+		}
+		for _, s := range v.servers {
+			voters, living := 0, 0
+			for _, o := range v.servers {
+				if o.ID != s.ID {
+					voters++
+					if alive[o.ID] {
+						living++
+					}
+				}
+			}
+			err := v.mayLose(s.ID)
+			var r *Refusal
+			if ok := voters > 0 && 2*living > voters; ok != (err == nil) || err != nil && !errors.As(err, &r) {
+				t.Fatalf("%s of %v, alive %v: %v", s.ID, v.servers, alive, err)
+			}
+		}
+	})
+}
