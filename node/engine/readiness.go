@@ -46,12 +46,13 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	r := e.running()
 	var last uint64
 	var since time.Time
+	var files roster.Patience
 	for pause(ctx, catchUpCheck) && !e.caughtUp.isSet() {
 		v := e.machine.fsm.View()
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
-		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || e.Health().MissingFiles > 0 {
+		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || files.Waits(e.Health(), time.Now()) {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {

@@ -36,6 +36,8 @@ const (
 	DefaultSteady = 3 * time.Second
 	// transferTries bounds the tries of a transfer of leadership behind the first one.
 	transferTries = 3
+	// filesWait is how long a node that has just started waits for the next missing file.
+	filesWait = 2 * time.Minute
 	// farewell is how long a removed node waits to see itself gone from Raft's
 	// configuration, or for another leader, before it ends.
 	farewell = 5 * time.Second
@@ -63,6 +65,21 @@ func (h Health) Behind(files []segments.FileMeta, commit uint64) string {
 		all += f.Bytes
 	}
 	return fmt.Sprintf("catching up: %d%% of the files are here, %d of %d are missing, %d bytes", 100*(all-h.MissingBytes)/max(all, 1), h.MissingFiles, len(files), h.MissingBytes)
+}
+
+// Patience is with files that are missing: as long as some come.
+type Patience struct {
+	missing int64
+	since   time.Time
+}
+
+// Waits reports whether a node should wait for its files before it serves. What nobody
+// can give it must not keep it from serving the rest.
+func (p *Patience) Waits(h Health, now time.Time) bool {
+	if h.MissingBytes != p.missing {
+		p.missing, p.since = h.MissingBytes, now
+	}
+	return h.MissingFiles > 0 && now.Sub(p.since) < filesWait
 }
 
 // Options wires a roster.

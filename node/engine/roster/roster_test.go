@@ -201,3 +201,21 @@ func TestMayLose(t *testing.T) {
 		}
 	})
 }
+
+// TestPatience: a node waits for its files while they come, and not for ever.
+func TestPatience(t *testing.T) {
+	var p Patience
+	if p.Waits(Health{}, noon) {
+		t.Error("it waits for nothing")
+	}
+	now := noon
+	for missing := int64(50); missing > 0; missing-- {
+		now = now.Add(filesWait - time.Second)
+		if !p.Waits(Health{MissingFiles: 1, MissingBytes: missing}, now) {
+			t.Fatal("it does not wait although files come")
+		}
+	}
+	if now = now.Add(filesWait); p.Waits(Health{MissingFiles: 1, MissingBytes: 1}, now) {
+		t.Error("it waits for what does not come")
+	}
+}
