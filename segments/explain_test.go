@@ -11,6 +11,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/segments/format"
+	"chorale/segments/scan"
 	"chorale/topic"
 )
 
@@ -51,13 +52,23 @@ func (w *watched) read(work func()) uint64 {
 	return w.bytes - before
 }
 
-// cold is the same history with nothing in its caches.
+// cold is the same history with nothing in its caches, but what it knows of files.
 func (s *stream) cold(t testing.TB, fsys disk.FS) *Log {
 	t.Helper()
 	m := s.log.Manifest()
 	l, err := s.open(fsys)
 	check(t, err)
 	check(t, l.Restore(m, m.End()+1))
+	for _, f := range s.log.view.Load().files {
+		for _, g := range l.view.Load().files {
+			if f == nil || g == nil || f.Path != g.Path {
+				continue
+			}
+			if ids := f.Partitions(); ids != nil {
+				g.LearnPartitions(ids)
+			}
+		}
+	}
 	for _, r := range s.all[m.End():] {
 		l.Append(s.table.Partition(r.Topic()), r)
 	}
@@ -197,6 +208,37 @@ func TestExplainOfCaches(t *testing.T) {
 			within(t, w, "bytes that are not in the cache", read, fsys.read(func() { s.readTo(t, s.log, f, w.after, s.log.End(), 1000) }))
 		}
 	}
+}
+
+// TestStoresAreKnown: once a store's tables were read, whoever wants nothing of it does
+// not read them again, whatever the cache has forgotten.
+func TestStoresAreKnown(t *testing.T) {
+	fsys := &watched{FS: disk.NewMem(1).Mount()}
+	s := segmented(t, fsys, 4, 90, 100, 1)
+	s.compact(t, 0, 4, 8, func(id uint32) int { return int(s.table.Partition(id)) % 8 })
+	s.log.scans.Cache = scan.NewCache(1)
+	f := filters(t, "x2/**", "a/3")
+	partitions := topic.NewSelection(s.table, f).Partitions()
+	tables := func(of func(f *file) bool) (n uint64) {
+		for _, f := range s.log.view.Load().files {
+			if of(f) {
+				n += uint64(f.Trailer.Tables[format.BlockTable].Bytes + f.Trailer.Tables[format.ListTable].Bytes)
+			}
+		}
+		return n
+	}
+	first := fsys.read(func() { s.readTo(t, s.log, f, 0, s.log.End(), 1000) })
+	again := fsys.read(func() { s.readTo(t, s.log, f, 0, s.log.End(), 1000) })
+	others := tables(func(f *file) bool {
+		return !slices.ContainsFunc(f.Partitions(), func(p uint32) bool { return slices.Contains(partitions, p) })
+	})
+	if others == 0 || first != again+others {
+		t.Errorf("%d bytes were read first, then %d; the tables of stores without a wanted partition have %d of %d", first, again, others, tables(func(*file) bool { return true }))
+	}
+	s.expect(t, 0, 1000, "x2/**", "a/3")
+	s.publish("x2/y/z0", 10) // more of what is wanted, in memory
+	s.log.Publish()
+	s.expect(t, 0, 1000, "x2/**", "a/3")
 }
 
 // TestExplainUntil: who leaves a range in its middle reads no less and no more than

@@ -5,6 +5,7 @@ package data
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"weak"
 
 	"chorale/disk"
@@ -26,7 +27,22 @@ type File struct {
 	dropped bool
 	lost    bool                       // a reader found it damaged or absent
 	index   weak.Pointer[format.Index] // shared by those who read at a time
+
+	partitions atomic.Pointer[[]uint32] // see Partitions
 }
+
+// Partitions are the ids of the partitions that a store holds topics of, ascending; nil
+// as long as nobody has seen its tables since the start. Whoever knows them need not
+// look into the tables again to find that nothing is wanted.
+func (f *File) Partitions() []uint32 {
+	if ids := f.partitions.Load(); ids != nil {
+		return *ids
+	}
+	return nil
+}
+
+// LearnPartitions is told what is in the tables. The slice is the file's from now on.
+func (f *File) LearnPartitions(ids []uint32) { f.partitions.Store(&ids) }
 
 // IOLock is a mutex that may be held during I/O. It is a channel, because virtual
 // time goes on while somebody waits for a channel, but not for a mutex.

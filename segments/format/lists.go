@@ -39,6 +39,9 @@ func (x *StoreIndex) All() []uint32 {
 	return out
 }
 
+// Topics lists the ids of the topics, ascending. Not to be changed.
+func (x *StoreIndex) Topics() []uint32 { return x.ids }
+
 // Wanted lists the blocks that hold a topic that is wanted, ascending.
 func (x *StoreIndex) Wanted(wanted func(id uint32) bool) []uint32 {
 	marks := make([]bool, len(x.Blocks))

@@ -68,7 +68,7 @@ func (s *Shared) NewExplainer(q *Query) *Explainer {
 // last that concern it, and which leaves it behind seq until at the earliest. Errors
 // are those of Open.
 func (x *Explainer) Explain(first, last, pos, until uint64, files []*data.File) (Plan, error) {
-	p := Plan{First: pos + 1, Last: last, Asked: len(files)}
+	p := Plan{First: pos + 1, Last: last}
 	c, err := x.Open(x.q, first, last, pos, last, files)
 	if err != nil {
 		return p, err
@@ -76,6 +76,10 @@ func (x *Explainer) Explain(first, last, pos, until uint64, files []*data.File) 
 	defer c.Close()
 	for _, f := range files {
 		p.Kind = f.Meta.Kind
+		if !x.q.mayBeIn(f) {
+			continue // by now that is known, and its tables will not be read
+		}
+		p.Asked++
 		n := uint64(f.Trailer.Tables[format.BlockTable].Bytes)
 		if p.Kind == manifest.KindStore {
 			n += uint64(f.Trailer.Tables[format.ListTable].Bytes)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/manifest"
 	"chorale/topic"
@@ -74,6 +75,17 @@ func (q *Query) Concerns(m manifest.FileMeta) bool {
 	}
 	p, ok := q.topics.LookupPartition(topic.Partition(m.Ancestor))
 	return !ok || int(p) < len(q.partitions) && q.partitions[p]
+}
+
+// mayBeIn reports whether a file may have a wanted topic, from what is known of its
+// tables.
+func (q *Query) mayBeIn(f *data.File) bool {
+	ids := f.Partitions()
+	if ids == nil || q.sel.All() {
+		return true
+	}
+	q.resolve()
+	return slices.ContainsFunc(ids, func(p uint32) bool { return int(p) < len(q.partitions) && q.partitions[p] })
 }
 
 // resolve brings partitions and tops up to date with the table.

@@ -96,6 +96,9 @@ func (c *Scan) emptyWindow() *window {
 // add takes a file into the scan, unless it has nothing that is wanted from the
 // position on.
 func (c *Scan) add(f *data.File, start uint32) error {
+	if !c.q.mayBeIn(f) {
+		return nil
+	}
 	if err := f.Hold(); err != nil {
 		return err
 	}
