@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"chorale/message"
+
+	"github.com/hashicorp/raft"
 )
 
 // Listener is an address to listen on and the one that others are told. Both are
@@ -51,6 +53,11 @@ type Config struct {
 	Version  string // of the program, for status
 	// LogOutput is where the log goes; nil is standard error.
 	LogOutput io.Writer
+
+	// raft has other times than those of a real node; nil means those.
+	raft *raft.Config
+	// hush reports whether warnings are no news now; may be nil.
+	hush func() bool
 }
 
 // DefaultConfig is a node on the loopback interface.
@@ -125,7 +132,7 @@ func (c Config) Validate() error {
 		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},
 	} {
 		if n.value < n.min || n.value > n.max {
-			return &ConfigError{n.key, strconv.FormatInt(n.value, 10), fmt.Sprintf("want %d to %d", n.min, n.max)}
+			return &ConfigError{n.key, strconv.FormatInt(n.value, 10), "want " + span(n.key, n.min, n.max)}
 		}
 	}
 	if !slices.Contains(logLevels, c.LogLevel) {
@@ -133,6 +140,14 @@ func (c Config) Validate() error {
 	}
 	_, err := c.gossipKey()
 	return err
+}
+
+// span is a range of values as an error tells it, those of sizes to be read too.
+func span(key string, min, max int64) string {
+	if key == "bootstrap-expect" {
+		return fmt.Sprintf("%d to %d", min, max)
+	}
+	return fmt.Sprintf("%v to %v", message.Size(min), message.Size(max))
 }
 
 // gossipKey is the decoded key, or nil.

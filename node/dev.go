@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 
+	"chorale/node/engine"
+
+	"github.com/hashicorp/raft"
 	"github.com/oklog/run"
 )
 
@@ -49,6 +52,8 @@ func RunDev(ctx context.Context, d Dev) error {
 	var g run.Group
 	ready := make(chan Addresses, d.Nodes)
 	for _, c := range configs {
+		// The nodes end together, so each sees the others vanish.
+		c.hush = func() bool { return ctx.Err() != nil }
 		g.Add(func() error {
 			return runNode(ctx, c, func(a Addresses) { ready <- a })
 		}, func(error) { cancel() })
@@ -59,6 +64,16 @@ func RunDev(ctx context.Context, d Dev) error {
 		return nil
 	}, func(error) { cancel() })
 	return g.Run()
+}
+
+// devRaft is Raft with the times of its own defaults. All nodes share one machine
+// that does other things too: where it stalls for half a second nobody has died, and
+// an election would be for nothing.
+func devRaft() *raft.Config {
+	c, calm := engine.RaftConfig(), raft.DefaultConfig()
+	c.HeartbeatTimeout, c.ElectionTimeout = calm.HeartbeatTimeout, calm.ElectionTimeout
+	c.LeaderLeaseTimeout = calm.LeaderLeaseTimeout
+	return c
 }
 
 // announce calls Ready when all nodes serve.
@@ -101,6 +116,9 @@ func (d Dev) configs() ([]Config, error) {
 			c.TipBytes = devTipBytes
 		}
 		c.SegmentBytes = devSegmentBytes
+		if d.Nodes > 1 {
+			c.raft = devRaft()
+		}
 		if d.LogLevel != "" {
 			c.LogLevel = d.LogLevel
 		}

@@ -10,7 +10,6 @@ import (
 
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -60,16 +59,6 @@ func runNode(ctx context.Context, c Config, ready func(Addresses)) (err error) {
 		return err
 	}
 	return p.run(ctx)
-}
-
-func (c Config) logger() hclog.Logger {
-	out := c.LogOutput
-	if out == nil {
-		out = os.Stderr
-	}
-	return hclog.New(&hclog.LoggerOptions{
-		Name: c.ID, Level: hclog.LevelFromString(c.LogLevel), JSONFormat: c.LogJSON, Output: out,
-	})
 }
 
 // process is a node with its listeners.
@@ -133,6 +122,7 @@ func (p *process) open() error {
 		Compact:      p.config.Compact,
 		PayloadLimit: p.config.PayloadLimit,
 		Incarnation:  p.folder.get().Incarnation,
+		Raft:         p.config.raft,
 	}, engine.Seams{
 		Files:     p.folder.files,
 		Logs:      raftlog.NewCache(p.raftLog, cacheBytes),
@@ -316,7 +306,7 @@ func (p *process) run(ctx context.Context) error {
 		err = failed
 	}
 	if err != nil {
-		p.log.Error("ended", "error", err)
+		p.log.Error(endedBadly, "error", err)
 		return err
 	}
 	p.log.Info("ended")

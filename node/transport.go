@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,11 +32,13 @@ type raftLayer struct {
 	cluster   func() raftfsm.ClusterID
 	log       hclog.Logger
 
+	mu sync.Mutex
 	// open are the connections of both directions. Raft's transport forgets them
 	// when it closes.
-	mu     sync.Mutex
-	open   map[*raftConn]struct{}
-	closed bool
+	sync.Mutex
+	open     map[*raftConn]struct{}
+	closed   bool
+	refusals map[stranger]*knocks
 }
 
 // raftConn is a connection that its layer closes if nobody else does.
@@ -138,30 +141,90 @@ type greetedConn struct {
 	err  error
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. A connection that is refused, or closed at this end, just
+// ends for Raft, which would log as an error what is none or was logged here.
 func (c *greetedConn) Read(b []byte) (int, error) {
 	c.once.Do(func() {
-		if c.err = c.greet(); c.err != nil {
-			c.layer.log.Warn("a raft connection was refused", "from", c.RemoteAddr(), "error", c.err)
+		if c.err = c.greet(); c.err != nil && !errors.Is(c.err, net.ErrClosed) {
+			c.layer.refused(c.RemoteAddr(), c.err)
 		}
 	})
 	if c.err != nil {
-		return 0, c.err
+		return 0, io.EOF
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if errors.Is(err, net.ErrClosed) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+const (
+	// refusalEvery is how often the same refusal of the same host is logged: a
+	// stranger tries several times a second, for ever.
+	refusalEvery = time.Minute
+	// maxRefusals bounds what is remembered of them.
+	maxRefusals = 256
+)
+
+// Why a connection is refused.
+var (
+	errNoGreeting   = errors.New("no greeting came")
+	errNoNode       = errors.New("no node of ours")
+	errOtherCluster = errors.New("of another cluster")
+)
+
+// stranger is a host that was refused, and which of the reasons it was.
+type stranger struct {
+	host   string
+	reason error
+}
+
+// knocks are a stranger's since one was logged.
+type knocks struct {
+	logged time.Time
+	others int
+}
+
+// refused logs a refusal, unless the like was logged a moment ago.
+func (l *raftLayer) refused(from net.Addr, err error) {
+	host, _, _ := net.SplitHostPort(from.String())
+	key, now := stranger{host: host}, time.Now()
+	for _, reason := range []error{errNoGreeting, errNoNode, errOtherCluster} {
+		if errors.Is(err, reason) {
+			key.reason = reason
+		}
+	}
+	l.mu.Lock()
+	known := l.refusals[key]
+	if known != nil && now.Sub(known.logged) < refusalEvery {
+		known.others++
+		l.mu.Unlock()
+		return
+	}
+	if l.refusals == nil || len(l.refusals) >= maxRefusals {
+		l.refusals = make(map[stranger]*knocks)
+	}
+	l.refusals[key] = &knocks{logged: now}
+	l.mu.Unlock()
+	args := []any{"from", from, "error", err}
+	if known != nil {
+		args = append(args, "not-logged", known.others)
+	}
+	l.log.Warn("a raft connection was refused", args...)
 }
 
 func (c *greetedConn) greet() error {
 	var b [greetingBytes]byte
 	if _, err := io.ReadFull(c.Conn, b[:]); err != nil {
-		return fmt.Errorf("reading the greeting: %w", err)
+		return fmt.Errorf("%w: %w", errNoGreeting, err)
 	}
 	if string(b[:len(greetingMagic)]) != greetingMagic {
-		return fmt.Errorf("it starts with %q: no node of ours", b[:len(greetingMagic)])
+		return fmt.Errorf("%w: it starts with %q", errNoNode, b[:len(greetingMagic)])
 	}
 	theirs, ours := raftfsm.ClusterID(b[len(greetingMagic):]), c.layer.cluster()
 	if none := (raftfsm.ClusterID{}); theirs != ours && theirs != none && ours != none {
-		return fmt.Errorf("it is of cluster %x, this node of %x", theirs, ours)
+		return fmt.Errorf("%w: it is of %x, this node of %x", errOtherCluster, theirs, ours)
 	}
 	return nil
 }
