@@ -187,6 +187,31 @@ func (s *stream) expectVolume(t testing.TB, w world, f *topic.Filters, p Plan, m
 	}
 }
 
+// explain compares what a node tells with the model, also where it goes on reading what
+// a layer has replaced.
+func (c *cluster) explain(t *testing.T, n *member) {
+	t.Helper()
+	w := world{0, someFilters[c.rng.IntN(len(someFilters))], n.log.Oldest() - 1}
+	w.after += c.rng.Uint64N(n.log.End() - w.after + 1)
+	f := filters(t, w.filters...)
+	at := w.after
+	err := n.log.Explain(topic.NewSelection(n.table, f), w.after, n.log.End(), func(p Plan) error {
+		if p.First != at+1 || p.Touched > p.Asked || p.Asked > p.Files {
+			t.Fatalf("%v, at %d: %+v", w, at, p)
+		}
+		at = p.Last
+		n.expectVolume(t, w, f, p, n.log.Manifest())
+		return nil
+	})
+	if errors.Is(err, ErrNotHere) || errors.Is(err, ErrCorrupt) {
+		return
+	}
+	check(t, err)
+	if at != n.log.End() {
+		t.Fatalf("%v: plans end at %d, the history at %d", w, at, n.log.End())
+	}
+}
+
 // TestExplainOfCaches: what is in the cache is not read again.
 func TestExplainOfCaches(t *testing.T) {
 	for seed := range uint64(8) {

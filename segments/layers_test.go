@@ -89,7 +89,9 @@ func (c *cluster) apply(t *testing.T, e Edit) {
 
 func (c *cluster) step(t *testing.T) {
 	n := c.some()
-	switch k := c.rng.IntN(20); {
+	switch k := c.rng.IntN(22); {
+	case k >= 20:
+		c.explain(t, n)
 	case k < 6:
 		c.publish(t)
 	case k < 9:
