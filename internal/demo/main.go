@@ -61,10 +61,11 @@ func run(ctx context.Context, binary, data string) (err error) {
 	say("Three nodes on loopback, each a process of its own, and a stream of\n"+
 		"%s messages (%s): the change feed of 25 public repositories.\n\n",
 		count(len(stream.messages)), megabytes(stream.bytes))
-	if err := found(ctx, c); err != nil {
+	leader, err := found(ctx, c)
+	if err != nil {
 		return err
 	}
-	killed, err := importStream(ctx, c, stream)
+	killed, err := importStream(ctx, c, stream, leader)
 	if err != nil {
 		return err
 	}
@@ -98,16 +99,15 @@ func count(n int) string {
 	return fmt.Sprintf("%s,%03d", count(n/1000), n%1000)
 }
 
-// found starts the nodes and waits until the cluster serves.
-func found(ctx context.Context, c *procs.Cluster) error {
+// found starts the nodes, waits until the cluster serves and says who leads it.
+func found(ctx context.Context, c *procs.Cluster) (leader *procs.Node, err error) {
 	begun := time.Now()
 	if err := c.Start(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	leader, err := c.Leader(ctx)
-	if err != nil {
-		return err
+	if leader, err = c.Leader(ctx); err != nil {
+		return nil, err
 	}
 	step(time.Since(begun), "three nodes have met, founded a cluster and elected %s", leader.Name)
-	return nil
+	return leader, nil
 }

@@ -82,8 +82,10 @@ func (a *acks) watch() {
 }
 
 // importStream publishes the stream through all nodes, kills the leader in the
-// middle and starts it again a little later. It returns the node that was killed.
-func importStream(ctx context.Context, c *procs.Cluster, s *stream) (killed *procs.Node, err error) {
+// middle and starts it again a little later. It returns the node that was killed: the
+// one that leads then, which is not the elected one if a busy machine made the others
+// elect another, and then the story says so.
+func importStream(ctx context.Context, c *procs.Cluster, s *stream, elected *procs.Node) (killed *procs.Node, err error) {
 	all, err := procs.Dial(c.Nodes...)
 	if err != nil {
 		return nil, err
@@ -102,6 +104,9 @@ func importStream(ctx context.Context, c *procs.Cluster, s *stream) (killed *pro
 		}
 		if killed, err = c.Leader(ctx); err != nil {
 			return err
+		}
+		if killed != elected {
+			step(time.Since(begun), "%s leads by now, in the place of %s: the nodes did not hear each other in time", killed.Name, elected.Name)
 		}
 		pid := killed.PID()
 		a.watch()
