@@ -17,6 +17,7 @@ import (
 	"chorale/node/engine/leading"
 	"chorale/node/engine/pace"
 	"chorale/node/engine/roster"
+	"chorale/node/engine/upkeep"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -75,6 +76,7 @@ type Engine struct {
 	mismatches atomic.Int64
 	caughtUp   latch // see readiness.go
 	compaction *building.State
+	upkeep     *upkeep.Keeper
 	// life ends when Run begins to end; its cause says why.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -121,6 +123,13 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
+	e.upkeep = upkeep.New(upkeep.Options{
+		History: e.history, Tip: e.tip, Topics: e.topics, Building: e.compaction,
+		Fetch: func(ctx context.Context, h segments.Hash, w io.Writer) error {
+			return seams.Peers.FetchFile(ctx, h, 0, w)
+		},
+		Files: e.dog.Files(seams.Files), Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.done(),
+	})
 	e.machine = &machine{dog: e.dog, fsm: raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
 	})}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chorale/node/engine/roster"
+	"chorale/node/engine/upkeep"
 	"chorale/raftfsm"
 	"chorale/segments"
 	"chorale/tip"
@@ -114,7 +115,9 @@ type Status struct {
 	FileBytes    int64
 	MissingFiles int
 	DurableEnd   uint64
-	Mismatches   int64 // files built here that differed from the cluster's
+	Mismatches   int64  // files built here that differed from the cluster's
+	Lacking      string // of the stream, see Engine.Lacking
+	Scrub        upkeep.ScrubStatus
 	Servers      []raft.Server
 	// Raft's indexes and term.
 	Applied, Last, Commit, Term uint64
@@ -133,6 +136,8 @@ func (e *Engine) Status() Status {
 		Tip:        e.tip.Stats(),
 		DurableEnd: e.history.DurableEnd(),
 		Mismatches: e.mismatches.Load(),
+		Lacking:    e.Lacking(),
+		Scrub:      e.upkeep.Scrubbed(),
 		Servers:    e.Servers(),
 	}
 	plan, _ := e.machine.fsm.Plan()

@@ -49,6 +49,10 @@ func (e *Engine) TopicName(id uint32) string { return e.topics.Name(id) }
 // Files are the files of the manifest, ascending. Not to be changed.
 func (e *Engine) Files() []segments.FileMeta { return e.history.Manifest().Files }
 
+// Lacking says what of the stream this node cannot give out for want of a file, since
+// when, and why the file does not come; "" if nothing. Everything else is served.
+func (e *Engine) Lacking() string { return e.upkeep.Lacking() }
+
 // OpenFile opens a live data file by its hash; the error wraps segments.ErrNotHere
 // if this node does not hold it. The caller closes it.
 func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error) {

@@ -28,6 +28,11 @@ type Settings struct {
 	// CompactRate is how many bytes a second a build reads and writes at most;
 	// default 64 MiB.
 	CompactRate int64
+	// ScrubEvery is how often each data file is read to verify it; default a week,
+	// negative is never. ScrubRate is how many bytes a second that may take at most; 0
+	// is what ScrubEvery needs, at least upkeep.MinRate.
+	ScrubEvery time.Duration
+	ScrubRate  int64
 	// Incarnation of the data folder, drawn when that was made; 0: nodes have none.
 	Incarnation members.Incarnation
 	// Steady is how long a new node must have been caught up before it may vote;
@@ -43,6 +48,7 @@ const (
 	defaultQueueBytes    = 64 << 20
 	defaultSnapshotBytes = 256 << 20
 	defaultCompactRate   = 64 << 20
+	defaultScrubEvery    = 7 * 24 * time.Hour
 )
 
 func (s Settings) withDefaults() Settings {
@@ -66,6 +72,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.CompactRate == 0 {
 		s.CompactRate = defaultCompactRate
+	}
+	if s.ScrubEvery == 0 {
+		s.ScrubEvery = defaultScrubEvery
 	}
 	if s.Raft == nil {
 		s.Raft = RaftConfig()

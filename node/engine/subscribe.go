@@ -42,6 +42,7 @@ type Subscription struct {
 	pace                 *pace.Pace
 	source               recovery.Source
 	cursor               *recovery.Cursor
+	explain              func(error) error
 }
 
 // Subscribe starts a subscription on this node. Errors wrap ErrInvalid,
@@ -70,6 +71,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	}
 	s.source = recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
 	s.cursor = recovery.NewCursor(s.source, filters, after)
+	s.explain = e.upkeep.Explain
 	return s, nil
 }
 
@@ -83,7 +85,7 @@ func (e *Engine) startOf(ctx context.Context, q SubscribeRequest, oldest uint64)
 	case q.FromTime > 0:
 		after, err := e.history.SeekTime(q.FromTime)
 		if errors.Is(err, segments.ErrNotHere) {
-			return 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return 0, fmt.Errorf("%w: %w", ErrUnavailable, e.upkeep.Explain(err))
 		}
 		return after, err
 	}
@@ -145,7 +147,7 @@ func (s *Subscription) Next(ctx context.Context, dst []byte, limit int) ([]byte,
 		dst, p.Count = upTo(dst, start, s.Until)
 		p.Scanned = s.Until
 	}
-	return dst, p, err
+	return dst, p, s.explain(err)
 }
 
 // Explain gives take, part by part, what the subscription would read to come from its

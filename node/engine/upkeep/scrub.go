@@ -18,7 +18,8 @@ import (
 const (
 	// MinRate is how fast a scrub may read in any case, in bytes a second.
 	MinRate = 1 << 20
-	// scrubLook is how often a scrub that has nothing to read looks for new files.
+	// scrubLook is how often a scrub that has nothing to read looks for new files, or
+	// ten times in the time of a scrub if that is short.
 	scrubLook = 10 * time.Minute
 	// scrubSave is how often the times are written down: a crash costs that much work.
 	scrubSave = 30 * time.Second
@@ -86,7 +87,7 @@ func (k *Keeper) Scrub(ctx context.Context) error {
 			saved = time.Now()
 		}
 		if wait > 0 {
-			t := time.NewTimer(min(wait, scrubLook))
+			t := time.NewTimer(min(wait, scrubLook, k.o.Every/10))
 			select {
 			case <-ctx.Done():
 			case <-t.C:

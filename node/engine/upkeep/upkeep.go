@@ -64,6 +64,7 @@ type lack struct {
 
 // New makes a Keeper that has looked at nothing yet.
 func New(o Options) *Keeper {
+	o.Every = max(o.Every, 0)
 	return &Keeper{o: o, lacks: make(map[segments.Hash]*lack), scrubState: scrubState{read: make(map[segments.Hash]time.Time)}}
 }
 
