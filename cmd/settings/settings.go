@@ -48,6 +48,7 @@ func Apply(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	warnUnknown(cmd)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if err != nil || f.Changed || f.Name == "config" || f.Name == "help" {
 			return
@@ -81,6 +82,33 @@ func setError(err error) string {
 // EnvName is the environment variable of a flag: CHORALE_TIP_SIZE of tip-size.
 func EnvName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// warnUnknown tells of environment variables that look like settings and are none.
+// It is no error: what runs a program may set variables of its own that begin so.
+func warnUnknown(cmd *cobra.Command) {
+	var known []string
+	for _, name := range append(flagNames(cmd.Root()), "config") {
+		known = append(known, EnvName(name))
+	}
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		if value == "" || !strings.HasPrefix(name, envPrefix) || slices.Contains(known, name) {
+			continue
+		}
+		if near := nearest(strings.TrimPrefix(name, envPrefix), trimmed(known)); near != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "chorale: %s is no setting and is left out of account; did you mean %s?\n", name, envPrefix+near)
+		}
+	}
+}
+
+// trimmed are names of variables without what they all begin with.
+func trimmed(names []string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, strings.TrimPrefix(n, envPrefix))
+	}
+	return out
 }
 
 // configFile reads the file of --config or CHORALE_CONFIG, if there is one.
@@ -153,51 +181,4 @@ func parseConfig(path string, r io.Reader, allowed []string) (map[string]setting
 		return nil, Usagef("%s: %w", path, err)
 	}
 	return out, nil
-}
-
-// nearest is the name that takes at most two changed letters, or "".
-func nearest(word string, names []string) string {
-	best, distance := "", 3
-	for _, name := range names {
-		if d := editDistance(word, name); d < distance {
-			best, distance = name, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the letters to insert, delete or change between a and b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// FlagError is cobra's error for a flag with, for an unknown one, the flag that may
-// have been meant.
-func FlagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return &UsageError{err}
-	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
-		return Usagef("%w; did you mean --%s?", err, near)
-	}
-	return &UsageError{err}
 }

@@ -34,7 +34,7 @@ func long(n int) string { return strings.Repeat("x", n) }
 
 func TestNearest(t *testing.T) {
 	names := []string{"from", "filter", "until-tip"}
-	for word, want := range map[string]string{"form": "from", "fro": "from", "untiltip": "until-tip", "payload": ""} {
+	for word, want := range map[string]string{"form": "from", "fro": "from", "untiltip": "until-tip", "payload": "", "unt": "until-tip", "filters": "filter", "tip": "", "x": "", "": ""} {
 		if got := nearest(word, names); got != want {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
