@@ -64,9 +64,12 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
-// being upgraded goes on: 2 has an active plan, 3 may have one and has a retention.
+// being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members. A
+// later one may have what an earlier one has.
 func (s *state) version() uint32 {
 	switch {
+	case len(s.members) > 0:
+		return 4
 	case s.retention != Retention{}:
 		return 3
 	case s.plan.Index != 0:

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -288,6 +290,47 @@ func TestSnapshotVersions(t *testing.T) {
 		f.open()
 		if err := f.restore(reseal(damaged)); err == nil && !bytes.Equal(f.snapshot(), reseal(damaged)) {
 			t.Errorf("byte %d: what was restored is not what was read", at)
+		}
+	}
+}
+
+// Whatever the state has is in its snapshot: a machine that was restored from it
+// looks alike in every view, and not only in its own next snapshot.
+func TestSnapshotHoldsEveryView(t *testing.T) {
+	f := newFixture(t, 2_000)
+	for _, e := range randomEntries(4, 12) {
+		f.must(e)
+	}
+	f.build()
+	more := map[string][]byte{
+		"plan":      EncodePlan(Plan{Inputs: []segments.Hash{f.history.Manifest().Files[0].Hash}, Stores: 2}),
+		"retention": EncodeRetain(Retention{Age: 7, Bytes: 1 << 40}),
+		"member":    EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}),
+		"removal":   EncodeMember(members.Change{Op: members.Remove, ID: "n2"}),
+	}
+	view := func() string {
+		plan, _ := f.fsm.Plan()
+		list, _ := f.fsm.Members()
+		return fmt.Sprintf("%+v %+v %+v", f.fsm.View(), plan, list)
+	}
+	bare := f.snapshot()
+	for bits := range 1 << len(more) { // every set of them
+		f.open()
+		if err := f.restore(bare); err != nil {
+			t.Fatal(err)
+		}
+		for i, what := range slices.Sorted(maps.Keys(more)) {
+			if bits&(1<<i) != 0 {
+				f.must(more[what])
+			}
+		}
+		want, s := view(), f.snapshot()
+		f.open()
+		if err := f.restore(s); err != nil {
+			t.Fatal(err)
+		}
+		if got := view(); got != want {
+			t.Errorf("set %b: restored is\n%s\nand was\n%s", bits, got, want)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		if err := tr.restore(tr.snapshots[d.CmdArgs[0].String()]); err != nil {
 			return fmt.Sprintf("refused: %v\n", err)
 		}
-		return ""
+		return tr.members()
 	}
 	return tr.show(t, d.Cmd)
 }
