@@ -257,7 +257,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -317,7 +317,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type PublishRequest struct {
@@ -1605,6 +1605,7 @@ type GetStatusResponse struct {
 	RaftAppliedIndex uint64          `protobuf:"varint,16,opt,name=raft_applied_index,json=raftAppliedIndex,proto3" json:"raft_applied_index,omitempty"`
 	RaftLastIndex    uint64          `protobuf:"varint,17,opt,name=raft_last_index,json=raftLastIndex,proto3" json:"raft_last_index,omitempty"`
 	RaftTerm         uint64          `protobuf:"varint,18,opt,name=raft_term,json=raftTerm,proto3" json:"raft_term,omitempty"`
+	Scrub            *ScrubStatus    `protobuf:"bytes,19,opt,name=scrub,proto3" json:"scrub,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1765,6 +1766,161 @@ func (x *GetStatusResponse) GetRaftTerm() uint64 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetScrub() *ScrubStatus {
+	if x != nil {
+		return x.Scrub
+	}
+	return nil
+}
+
+// How far a node is with reading all its data files to verify them.
+type ScrubStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How often each file is to be read; 0 is never.
+	EverySeconds uint64 `protobuf:"varint,1,opt,name=every_seconds,json=everySeconds,proto3" json:"every_seconds,omitempty"`
+	// Bytes a second at most.
+	Rate uint64 `protobuf:"varint,2,opt,name=rate,proto3" json:"rate,omitempty"`
+	// The file that is being read, empty for none.
+	CurrentFile string `protobuf:"bytes,3,opt,name=current_file,json=currentFile,proto3" json:"current_file,omitempty"`
+	// Read, and files found sound, since the node started.
+	Bytes      uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	SoundFiles uint64 `protobuf:"varint,5,opt,name=sound_files,json=soundFiles,proto3" json:"sound_files,omitempty"`
+	// Files ever found bad or gone, and the last of them.
+	BadFiles      uint64 `protobuf:"varint,6,opt,name=bad_files,json=badFiles,proto3" json:"bad_files,omitempty"`
+	LastBadFile   string `protobuf:"bytes,7,opt,name=last_bad_file,json=lastBadFile,proto3" json:"last_bad_file,omitempty"`
+	LastBadTime   int64  `protobuf:"varint,8,opt,name=last_bad_time,json=lastBadTime,proto3" json:"last_bad_time,omitempty"`
+	LastBadReason string `protobuf:"bytes,9,opt,name=last_bad_reason,json=lastBadReason,proto3" json:"last_bad_reason,omitempty"`
+	Files         uint64 `protobuf:"varint,10,opt,name=files,proto3" json:"files,omitempty"`
+	// Of these: those whose time has come, and those that were never read yet.
+	DueFiles    uint64 `protobuf:"varint,11,opt,name=due_files,json=dueFiles,proto3" json:"due_files,omitempty"`
+	UnreadFiles uint64 `protobuf:"varint,12,opt,name=unread_files,json=unreadFiles,proto3" json:"unread_files,omitempty"`
+	// Every file of the node was read, or came, since then (Unix ns); 0 if one was not.
+	ReadSince     int64 `protobuf:"varint,13,opt,name=read_since,json=readSince,proto3" json:"read_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScrubStatus) Reset() {
+	*x = ScrubStatus{}
+	mi := &file_chorale_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScrubStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScrubStatus) ProtoMessage() {}
+
+func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScrubStatus.ProtoReflect.Descriptor instead.
+func (*ScrubStatus) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ScrubStatus) GetEverySeconds() uint64 {
+	if x != nil {
+		return x.EverySeconds
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetRate() uint64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetCurrentFile() string {
+	if x != nil {
+		return x.CurrentFile
+	}
+	return ""
+}
+
+func (x *ScrubStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetSoundFiles() uint64 {
+	if x != nil {
+		return x.SoundFiles
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetBadFiles() uint64 {
+	if x != nil {
+		return x.BadFiles
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetLastBadFile() string {
+	if x != nil {
+		return x.LastBadFile
+	}
+	return ""
+}
+
+func (x *ScrubStatus) GetLastBadTime() int64 {
+	if x != nil {
+		return x.LastBadTime
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetLastBadReason() string {
+	if x != nil {
+		return x.LastBadReason
+	}
+	return ""
+}
+
+func (x *ScrubStatus) GetFiles() uint64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetDueFiles() uint64 {
+	if x != nil {
+		return x.DueFiles
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetUnreadFiles() uint64 {
+	if x != nil {
+		return x.UnreadFiles
+	}
+	return 0
+}
+
+func (x *ScrubStatus) GetReadSince() int64 {
+	if x != nil {
+		return x.ReadSince
+	}
+	return 0
+}
+
 type TipStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	FloorSeq       uint64                 `protobuf:"varint,1,opt,name=floor_seq,json=floorSeq,proto3" json:"floor_seq,omitempty"`
@@ -1779,7 +1935,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1947,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1960,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -1865,7 +2021,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2033,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2046,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -1951,7 +2107,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2119,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2132,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2037,7 +2193,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2205,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2218,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2082,7 +2238,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2250,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2263,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2127,7 +2283,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2295,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2308,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2180,7 +2336,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2348,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2361,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2238,7 +2394,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2406,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2419,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -2295,7 +2451,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2463,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2476,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 type GetRetentionResponse struct {
@@ -2338,7 +2494,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2506,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2519,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -2404,7 +2560,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2572,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2585,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -2447,7 +2603,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2615,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2628,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 type ListMembersRequest struct {
@@ -2483,7 +2639,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2651,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2664,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 type ListMembersResponse struct {
@@ -2524,7 +2680,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2692,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2705,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -2604,7 +2760,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2772,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2785,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Member) GetNodeId() string {
@@ -2742,7 +2898,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2910,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2923,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -2799,7 +2955,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2967,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2980,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 type TransferLeadershipRequest struct {
@@ -2839,7 +2995,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3007,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3020,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -2890,7 +3046,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +3058,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +3071,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -2942,7 +3098,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3110,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3123,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3021,7 +3177,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3033,7 +3189,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3046,7 +3202,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3064,7 +3220,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3232,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3245,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 type GetHealthResponse struct {
@@ -3108,7 +3264,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3276,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3289,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3316,7 +3472,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x19\n" +
 	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\"\x12\n" +
-	"\x10GetStatusRequest\"\xe7\x04\n" +
+	"\x10GetStatusRequest\"\x96\x05\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +
@@ -3340,7 +3496,25 @@ const file_chorale_proto_rawDesc = "" +
 	"\amembers\x18\x0f \x03(\v2\x18.chorale.v1.MemberStatusR\amembers\x12,\n" +
 	"\x12raft_applied_index\x18\x10 \x01(\x04R\x10raftAppliedIndex\x12&\n" +
 	"\x0fraft_last_index\x18\x11 \x01(\x04R\rraftLastIndex\x12\x1b\n" +
-	"\traft_term\x18\x12 \x01(\x04R\braftTerm\"\xcb\x01\n" +
+	"\traft_term\x18\x12 \x01(\x04R\braftTerm\x12-\n" +
+	"\x05scrub\x18\x13 \x01(\v2\x17.chorale.v1.ScrubStatusR\x05scrub\"\xa2\x03\n" +
+	"\vScrubStatus\x12#\n" +
+	"\revery_seconds\x18\x01 \x01(\x04R\feverySeconds\x12\x12\n" +
+	"\x04rate\x18\x02 \x01(\x04R\x04rate\x12!\n" +
+	"\fcurrent_file\x18\x03 \x01(\tR\vcurrentFile\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x1f\n" +
+	"\vsound_files\x18\x05 \x01(\x04R\n" +
+	"soundFiles\x12\x1b\n" +
+	"\tbad_files\x18\x06 \x01(\x04R\bbadFiles\x12\"\n" +
+	"\rlast_bad_file\x18\a \x01(\tR\vlastBadFile\x12\"\n" +
+	"\rlast_bad_time\x18\b \x01(\x03R\vlastBadTime\x12&\n" +
+	"\x0flast_bad_reason\x18\t \x01(\tR\rlastBadReason\x12\x14\n" +
+	"\x05files\x18\n" +
+	" \x01(\x04R\x05files\x12\x1b\n" +
+	"\tdue_files\x18\v \x01(\x04R\bdueFiles\x12!\n" +
+	"\funread_files\x18\f \x01(\x04R\vunreadFiles\x12\x1d\n" +
+	"\n" +
+	"read_since\x18\r \x01(\x03R\treadSince\"\xcb\x01\n" +
 	"\tTipStatus\x12\x1b\n" +
 	"\tfloor_seq\x18\x01 \x01(\x04R\bfloorSeq\x12\x19\n" +
 	"\bhead_seq\x18\x02 \x01(\x04R\aheadSeq\x12\x14\n" +
@@ -3493,7 +3667,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -3518,29 +3692,30 @@ var file_chorale_proto_goTypes = []any{
 	(*TopicStats)(nil),                 // 20: chorale.v1.TopicStats
 	(*GetStatusRequest)(nil),           // 21: chorale.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),          // 22: chorale.v1.GetStatusResponse
-	(*TipStatus)(nil),                  // 23: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 24: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 25: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 26: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 27: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 28: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 29: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 30: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 31: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 32: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 33: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 34: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 35: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 36: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 37: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 38: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 39: chorale.v1.ChangeMemberResponse
-	(*TransferLeadershipRequest)(nil),  // 40: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 41: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 42: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 43: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 44: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 45: chorale.v1.GetHealthResponse
+	(*ScrubStatus)(nil),                // 23: chorale.v1.ScrubStatus
+	(*TipStatus)(nil),                  // 24: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 25: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 26: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 27: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 28: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 29: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 30: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 31: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 32: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 33: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 34: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 35: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 36: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 37: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 38: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 39: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 40: chorale.v1.ChangeMemberResponse
+	(*TransferLeadershipRequest)(nil),  // 41: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 42: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 43: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 44: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 45: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 46: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	7,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -3566,48 +3741,49 @@ var file_chorale_proto_depIdxs = []int32{
 	16, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
 	16, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
 	20, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	23, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	24, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	25, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	30, // 26: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	30, // 27: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	37, // 28: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	3,  // 29: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	3,  // 30: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	4,  // 31: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	5,  // 32: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	9,  // 33: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	9,  // 34: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
-	18, // 35: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	21, // 36: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	26, // 37: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	31, // 38: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	33, // 39: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	35, // 40: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	38, // 41: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	40, // 42: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	28, // 43: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	42, // 44: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	44, // 45: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	6,  // 46: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	10, // 47: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	12, // 48: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	19, // 49: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	22, // 50: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	27, // 51: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	32, // 52: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	34, // 53: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	36, // 54: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	39, // 55: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	41, // 56: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	29, // 57: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	43, // 58: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	45, // 59: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	46, // [46:60] is the sub-list for method output_type
-	32, // [32:46] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	24, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	25, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	26, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	23, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
+	31, // 27: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	31, // 28: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	38, // 29: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	3,  // 30: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	3,  // 31: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	4,  // 32: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	5,  // 33: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	9,  // 34: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	9,  // 35: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	18, // 36: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	21, // 37: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	27, // 38: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	32, // 39: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	34, // 40: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	36, // 41: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	39, // 42: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	41, // 43: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	29, // 44: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	43, // 45: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	45, // 46: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	6,  // 47: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	10, // 48: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	12, // 49: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	19, // 50: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	22, // 51: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	28, // 52: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	33, // 53: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	35, // 54: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	37, // 55: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	40, // 56: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	42, // 57: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	30, // 58: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	44, // 59: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	46, // 60: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	47, // [47:61] is the sub-list for method output_type
+	33, // [33:47] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -3626,7 +3802,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -4,11 +4,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"chorale/message"
 
@@ -46,6 +48,10 @@ type Config struct {
 	// Compact lets this node, when it leads, propose what is to be compacted. Every
 	// node builds what was proposed.
 	Compact bool
+	// ScrubEvery is how often every data file is read to verify it, 0 is never; and
+	// ScrubRate how many bytes a second that may take, 0 is what ScrubEvery needs.
+	ScrubEvery time.Duration
+	ScrubRate  int64
 
 	LogLevel string // trace, debug, info, warn, error
 	LogJSON  bool
@@ -71,6 +77,7 @@ func DefaultConfig() Config {
 		SegmentBytes: 16 << 20,
 		PayloadLimit: message.DefaultPayloadLimit,
 		Compact:      true,
+		ScrubEvery:   7 * 24 * time.Hour,
 		LogLevel:     "info",
 		Version:      "unknown",
 	}
@@ -99,6 +106,7 @@ const (
 	minSegmentBytes = 64 << 10
 	maxSegmentBytes = 4 << 30
 	maxExpect       = 9
+	minScrubEvery   = time.Second
 )
 
 // Validate reports the first value that is not allowed, as a *ConfigError.
@@ -122,6 +130,9 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
+	if c.ScrubEvery != 0 && c.ScrubEvery < minScrubEvery {
+		return &ConfigError{"scrub-every", c.ScrubEvery.String(), fmt.Sprintf("want at least %v, or 0 for never", minScrubEvery)}
+	}
 	for _, n := range []struct {
 		key             string
 		value, min, max int64
@@ -129,6 +140,7 @@ func (c Config) Validate() error {
 		{"bootstrap-expect", int64(c.BootstrapExpect), 0, maxExpect},
 		{"tip-size", c.TipBytes, minTipBytes, maxTipBytes},
 		{"segment-size", c.SegmentBytes, minSegmentBytes, maxSegmentBytes},
+		{"scrub-rate", c.ScrubRate, 0, math.MaxInt64},
 		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},
 	} {
 		if n.value < n.min || n.value > n.max {

@@ -24,6 +24,7 @@ import (
 //
 //	identity.json   who this node is and which cluster it belongs to
 //	peers.json      gossip addresses of the nodes that were seen
+//	scrub.json      when each data file was last read to verify it
 //	lock            held while a process uses the folder
 //	raft/           log, stable store and snapshots
 //	segments/       data files

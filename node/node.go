@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,8 @@ func (p *process) open() error {
 		TipBytes:     p.config.TipBytes,
 		SegmentBytes: p.config.SegmentBytes,
 		Compact:      p.config.Compact,
+		ScrubEvery:   cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
+		ScrubRate:    p.config.ScrubRate,
 		PayloadLimit: p.config.PayloadLimit,
 		Incarnation:  p.folder.get().Incarnation,
 		Raft:         p.config.raft,

@@ -61,6 +61,8 @@ func newServeCmd() *cobra.Command {
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
 	f.BoolVar(&c.Compact, "compact", c.Compact, "compact the history while this node leads")
+	f.DurationVar(&c.ScrubEvery, "scrub-every", c.ScrubEvery, "how often every data file is read, to find what went bad on the disk; 0 is never")
+	f.Var((*settings.Size)(&c.ScrubRate), "scrub-rate", "bytes a second that this may read; 0 is what scrub-every needs, at least 1 MiB; a low rate takes longer than scrub-every says")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
 	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
 	return cmd

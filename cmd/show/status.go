@@ -124,6 +124,15 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	if missing := s.History.GetMissingFiles(); missing > 0 {
 		files += fmt.Sprintf(", %d missing", missing)
 	}
+	switch c := s.Scrub; {
+	case c.GetUnreadFiles() > 0:
+		files += fmt.Sprintf(", %s of %s verified", Count(c.Files-c.UnreadFiles), Count(c.Files))
+	case c.GetReadSince() > 0:
+		files += ", verified since " + time.Unix(0, c.ReadSince).Format("2006-01-02 15:04")
+	}
+	if n := s.Scrub.GetBadFiles(); n > 0 {
+		files += fmt.Sprintf(", %s found bad, the last at %s", Count(n), time.Unix(0, s.Scrub.LastBadTime).Format("2006-01-02 15:04"))
+	}
 	if s.History.GetPlan() > 0 {
 		files += ", compacting"
 	}

@@ -63,6 +63,8 @@ func (s *Server) failed(err error) error {
 		return failure(codes.FailedPrecondition, "OTHER_CLUSTER", err.Error(), nil)
 	case errors.Is(err, segments.ErrCorrupt):
 		return failure(codes.DataLoss, "DAMAGED", err.Error(), map[string]string{"nodes": s.others()})
+	case errors.As(err, new(*segments.MissingError)):
+		return s.missing(err)
 	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere), errors.As(err, &beyond):
 		return s.unavailable(err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -14,7 +14,7 @@ func (s *Server) HTTP() http.Handler {
 	// Alive is not ready: a node that replays its log must not be restarted for it.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if why := s.NotReady(); why != "" {
+		if why := s.incomplete(); why != "" {
 			http.Error(w, why, http.StatusServiceUnavailable)
 			return
 		}

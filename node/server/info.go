@@ -66,7 +66,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 		Version:    s.Version,
 		State:      st.State,
 		LeaderId:   string(st.Leader),
-		NotReady:   s.NotReady(),
+		NotReady:   s.incomplete(),
 		OldestSeq:  st.Oldest,
 		LastSeq:    st.View.LastSeq,
 		LastTime:   st.View.LastTime,
@@ -86,6 +86,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 		RaftAppliedIndex: st.Applied,
 		RaftLastIndex:    st.Last,
 		RaftTerm:         st.Term,
+		Scrub:            scrubStatus(st.Scrub),
 	}
 	if st.View.Genesis.Cluster != [16]byte{} {
 		out.ClusterId = fmt.Sprintf("%x", st.View.Genesis.Cluster)

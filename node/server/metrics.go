@@ -88,6 +88,10 @@ func gauge(name, help string, of func(engine.Status) float64) stateMetric {
 	return stateMetric{prometheus.NewDesc(namespace+"_"+name, help, nil, nil), prometheus.GaugeValue, of}
 }
 
+func counter(name, help string, of func(engine.Status) float64) stateMetric {
+	return stateMetric{prometheus.NewDesc(namespace+"_"+name, help, nil, nil), prometheus.CounterValue, of}
+}
+
 var stateMetrics = []stateMetric{
 	gauge("last_seq", "Newest message applied here.", func(s engine.Status) float64 { return float64(s.View.LastSeq) }),
 	gauge("oldest_seq", "Oldest message kept.", func(s engine.Status) float64 { return float64(s.Oldest) }),
@@ -106,6 +110,10 @@ var stateMetrics = []stateMetric{
 	gauge("history_missing_files", "Files of the manifest that are not on this node.", func(s engine.Status) float64 { return float64(s.MissingFiles) }),
 	gauge("history_durable_seq", "Last message that lies in files of this node.", func(s engine.Status) float64 { return float64(s.DurableEnd) }),
 	gauge("history_mismatches", "Files built here that differed from the cluster's.", func(s engine.Status) float64 { return float64(s.Mismatches) }),
+	counter("scrub_bytes_total", "Bytes of data files read to verify them.", func(s engine.Status) float64 { return float64(s.Scrub.Bytes) }),
+	gauge("scrub_bad_files", "Data files ever found bad or gone by reading them all.", func(s engine.Status) float64 { return float64(s.Scrub.Bad) }),
+	gauge("scrub_due_files", "Data files that are to be read now.", func(s engine.Status) float64 { return float64(s.Scrub.Due) }),
+	gauge("scrub_read_since_seconds", "Unix time since which every data file was read, 0 if one was not yet.", func(s engine.Status) float64 { return float64(unix(s.Scrub.Oldest)) / 1e9 }),
 	gauge("raft_leader", "1 if this node leads.", func(s engine.Status) float64 { return one(s.State == "leader") }),
 	gauge("raft_term", "Raft's term.", func(s engine.Status) float64 { return float64(s.Term) }),
 	gauge("raft_last_index", "Last entry of the log.", func(s engine.Status) float64 { return float64(s.Last) }),
@@ -113,7 +121,7 @@ var stateMetrics = []stateMetric{
 	gauge("raft_applied_index", "Last entry given to the state machine.", func(s engine.Status) float64 { return float64(s.Applied) }),
 }
 
-var readyDesc = prometheus.NewDesc(namespace+"_ready", "1 if this node serves.", nil, nil)
+var readyDesc = prometheus.NewDesc(namespace+"_ready", "1 if this node serves, and everything.", nil, nil)
 
 func one(b bool) float64 {
 	if b {
@@ -132,7 +140,7 @@ func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c stateCollector) Collect(out chan<- prometheus.Metric) {
-	out <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, one(c.options.NotReady() == ""))
+	out <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, one(c.options.NotReady() == "" && c.options.Engine.Lacking() == ""))
 	s := c.options.Engine.Status()
 	for _, m := range stateMetrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.of(s))

@@ -1,0 +1,50 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"time"
+
+	"chorale/api"
+	"chorale/node/engine/upkeep"
+	"chorale/segments"
+
+	"google.golang.org/grpc/codes"
+)
+
+// incomplete is why this node should not be a client's first choice: it does not serve,
+// or not everything, for want of a file. Clients that come all the same are served what
+// there is.
+func (s *Server) incomplete() string { return cmp.Or(s.NotReady(), s.Engine.Lacking()) }
+
+// missing is the answer to a reader that needs a file which is not here: it names the
+// file, what is known of it, and the nodes that may have it.
+func (s *Server) missing(err error) error {
+	nodes, message := s.others(), err.Error()
+	if nodes != "" {
+		message += "; other nodes: " + nodes
+	}
+	var m *segments.MissingError
+	errors.As(err, &m)
+	return failure(codes.Unavailable, "MISSING_FILE", message, map[string]string{
+		"nodes": nodes, "file": m.Meta.Name(), "position": strconv.FormatUint(m.Position, 10),
+	})
+}
+
+func scrubStatus(s upkeep.ScrubStatus) *api.ScrubStatus {
+	return &api.ScrubStatus{
+		EverySeconds: uint64(s.Every / time.Second), Rate: uint64(s.Rate), CurrentFile: s.Current,
+		Bytes: uint64(s.Bytes), SoundFiles: uint64(s.Sound),
+		BadFiles: uint64(s.Bad), LastBadFile: s.LastBad.File, LastBadTime: unix(s.LastBad.Time), LastBadReason: s.LastBad.Why,
+		Files: uint64(s.Files), DueFiles: uint64(s.Due), UnreadFiles: uint64(s.Unread), ReadSince: unix(s.Oldest),
+	}
+}
+
+// unix is in ns, 0 for no time.
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
