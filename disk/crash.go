@@ -74,6 +74,15 @@ func (m *Mem) Crash() {
 	m.crash()
 }
 
+// Wipe is another, empty disk in this one's place. Whoever used this one meets
+// ErrPowerLost.
+func (m *Mem) Wipe() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.crash()
+	m.root = newFolder()
+}
+
 func (m *Mem) crash() {
 	// One generator a crash: its draws do not depend on how many the last one took.
 	rng := rand.New(rand.NewPCG(m.seed, m.life))

@@ -441,3 +441,27 @@ func TestConcurrentUse(t *testing.T) {
 	must(t, writeText(m, "d", "last", "x"))
 	equal(t, get(t, m, "d/last")[1:], "")
 }
+
+// TestWipe: nothing is left, and who used the disk before meets a lost power.
+func TestWipe(t *testing.T) {
+	m := NewMem(1)
+	before := m.Mount()
+	f, err := before.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), before.SyncDir(".")); err != nil {
+		t.Fatal(err)
+	}
+	m.Wipe()
+	if _, err := f.Write([]byte("y")); !errors.Is(err, ErrPowerLost) {
+		t.Errorf("a write to the old disk: %v", err)
+	}
+	m.Crash()
+	if infos, err := m.List("."); err != nil || len(infos) > 0 {
+		t.Errorf("the new disk holds %v, %v", infos, err)
+	}
+}

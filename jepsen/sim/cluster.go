@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chorale/disk"
@@ -18,6 +19,7 @@ import (
 	"chorale/jepsen/sim/wire"
 	"chorale/node/engine"
 	"chorale/node/raftlog"
+	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -36,7 +38,8 @@ type cluster struct {
 	begin    time.Time
 	log      *logbook
 
-	booting sync.WaitGroup // what the nemesis will undo by itself
+	booting   sync.WaitGroup // what the nemesis will undo by itself
+	replacing sync.WaitGroup // what the operator is about to end
 
 	mu       sync.Mutex
 	findings []check.Finding
@@ -53,6 +56,15 @@ type machine struct {
 	name   string
 	disk   *disk.Mem
 	starts int
+	// starting is held by who boots the machine. Capacity 1.
+	starting chan struct{}
+	// folder counts the disks that the machine had; above 1 its node joined the cluster.
+	folder atomic.Int64
+	// joined is the folder that was let into the cluster last.
+	joined atomic.Int64
+	// leaving: the operator wants the node removed, so it may end. held: it is, and the
+	// operator replaces the disk and boots the machine.
+	leaving, held atomic.Bool
 
 	mu      sync.Mutex
 	live    *process // nil while down
@@ -78,10 +90,13 @@ func newCluster(o Options) *cluster {
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
 		log: &logbook{out: o.Log}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
 	}
+	c.plan.replaced = c.rng("replaced", 0).IntN(3) == 0
 	for i := range nodes {
-		c.machines = append(c.machines, &machine{
-			c: c, index: i, name: string(wire.Address(i)), disk: disk.NewMem(o.Seed*nodes + uint64(i)),
-		})
+		m := &machine{
+			c: c, index: i, name: string(wire.Address(i)), disk: disk.NewMem(o.Seed*nodes + uint64(i)), starting: make(chan struct{}, 1),
+		}
+		m.folder.Store(1)
+		c.machines = append(c.machines, m)
 	}
 	return c
 }
@@ -121,8 +136,18 @@ func (c *cluster) note(format string, args ...any) {
 	c.log.line(time.Since(c.begin), "nemesis", text)
 }
 
-// start boots a machine. The first start of each founds the same cluster.
+// start boots a machine that does not run, unless the operator will. The first start of
+// each founds the same cluster.
 func (m *machine) start() {
+	m.starting <- struct{}{}
+	defer func() { <-m.starting }()
+	if !m.held.Load() && m.process() == nil {
+		m.bootNow()
+	}
+}
+
+// bootNow is start for who holds starting.
+func (m *machine) bootNow() {
 	m.starts++
 	p, err := m.boot()
 	if err != nil && m.isExcused() { // the operator looks after the disk
@@ -177,12 +202,14 @@ func (m *machine) boot() (*process, error) {
 		return nil, err
 	}
 	p := &process{m: m, drive: drive, down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
-	p.engine, err = engine.Open(m.c.plan.settings(m.name), engine.Seams{
+	settings := m.c.plan.settings(m.name)
+	settings.Incarnation, settings.Steady = members.Incarnation(m.folder.Load()), steady
+	p.engine, err = engine.Open(settings, engine.Seams{
 		Files: drive, Logs: raftlog.NewCache(log, cacheBytes), Stable: log, Snapshots: snapshots,
 		Transport: p.end, Peers: p.end,
 		Log: hclog.New(&hclog.LoggerOptions{Level: m.c.log.level(), Output: m.c.log.of(m), DisableTime: true}),
 	})
-	if err == nil {
+	if err == nil && m.folder.Load() == 1 {
 		err = m.bootstrap(p)
 	}
 	if err != nil {
@@ -221,6 +248,9 @@ func (p *process) run(log *raftlog.Store) error {
 		p.kill()
 	}()
 	time.Sleep(time.Microsecond) // until the guard is there
+	if !p.introduce() {
+		return nil
+	}
 	err := p.engine.Run(p.life)
 	if cause := log.Err(); cause != nil {
 		return cause
@@ -255,6 +285,10 @@ func (m *machine) watch(p *process) {
 // ended starts a node again that stopped by itself. Only a broken disk, and a log
 // that asks for it, are good reasons.
 func (m *machine) ended(err error) {
+	if m.wasRemoved(err) {
+		m.take()
+		return
+	}
 	if m.isExcused() || errors.Is(err, raftlog.ErrStartAgain) {
 		m.c.note("%s ended by itself: %v", m.name, err)
 		m.c.saw("a node ended by itself")

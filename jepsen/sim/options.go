@@ -40,6 +40,7 @@ type plan struct {
 	compact                   bool
 	compaction                compactor.Settings
 	compactRate               int64
+	replaced                  bool // machines are removed, get an empty disk and join again
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }

@@ -104,6 +104,9 @@ func (c *cluster) storm() {
 		clients.Go(func() { c.probe(ctx, i) })
 	}
 	harm.Go(func() { (&nemesis{c, c.rng("nemesis", 0)}).run(ctx) })
+	if c.plan.replaced {
+		c.replacing.Go(func() { (&operator{c, c.rng("operator", 0)}).run(ctx) })
+	}
 	harm.Wait()
 	c.booting.Wait()
 	if c.plan.finalCrash {
@@ -114,6 +117,7 @@ func (c *cluster) storm() {
 	}
 	c.calm()
 	c.setDeadline(time.Now().Add(settleWithin))
+	c.replacing.Wait()
 	clients.Wait()
 	if c.expired() {
 		c.found("stuck", "%v after everything was healed publishers still wait for answers", settleWithin)
