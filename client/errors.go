@@ -106,6 +106,10 @@ func (e *nodeError) Unwrap() error { return e.kind }
 
 // at is the whole error, for someone who does not see beside it of which node it is.
 func (e *nodeError) at(address string) error {
+	switch e.kind {
+	case ErrInvalid, ErrOutOfRange, ErrGone: // the node's words say it already
+		return &nodeError{e.kind, "node " + address + ": " + e.text}
+	}
 	return fmt.Errorf("%w: node %s: %s", e.kind, address, e.text)
 }
 

@@ -94,7 +94,7 @@ func troubles() (list []trouble, onFrame func(*api.SubscribeResponse) error) {
 		{name: "busy", publish: true, begin: judge(busy), end: judge(take), told: "waiting: node0: busy; trying again"},
 		{name: "unknown", publish: true, begin: judge(unknown), end: judge(take), told: "waiting: node0: unknown; trying again"},
 		{name: "cut", publish: true, begin: judge(cutBefore), end: judge(take), told: "waiting: node0: cut; trying again"},
-		{name: "mute", publish: true, begin: judge(mute), end: judge(take), told: "waiting for 2s: node0: no answer yet; still there"},
+		{name: "mute", publish: true, begin: judge(mute), end: judge(take), told: "waiting for 2s: node0: no answer yet"},
 		{
 			name: "not ready", subscribe: true, told: "waiting: node0: this node is not ready: no leader; trying again",
 			begin: frames(func(*api.SubscribeResponse) error { return unavailable("this node is not ready: no leader") }),
@@ -109,7 +109,7 @@ func troubles() (list []trouble, onFrame func(*api.SubscribeResponse) error) {
 			}),
 			end: frames(nil),
 		}, {
-			name: "silent", subscribe: true, told: "waiting for 2s: node0: no answer yet; still there",
+			name: "silent", subscribe: true, told: "waiting for 2s: node0: no answer yet",
 			begin: frames(func(*api.SubscribeResponse) error { return errMute }),
 			end:   frames(nil),
 		},

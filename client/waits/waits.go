@@ -61,17 +61,17 @@ func (w Wait) String() string {
 		}
 		return "going on" + at + after
 	}
-	node, next := "", "trying "+w.Next
+	node, next := "", "; trying "+w.Next
 	if w.Node != "" {
 		node = w.Node + ": "
 	}
 	switch {
 	case w.Err == ErrSlow:
-		next = "still there"
+		next = ""
 	case w.Next == w.Node:
-		next = "trying again"
+		next = "; trying again"
 	}
-	return fmt.Sprintf("waiting%s: %s%v; %s", long, node, w.Err, next)
+	return fmt.Sprintf("waiting%s: %s%v%s", long, node, w.Err, next)
 }
 
 // Teller is the state of one publisher or subscription. Safe for concurrent use.
