@@ -211,6 +211,56 @@ func (ExplainPart_Source) EnumDescriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{9, 0}
 }
 
+type FileCheck_State int32
+
+const (
+	FileCheck_HERE    FileCheck_State = 0
+	FileCheck_MISSING FileCheck_State = 1
+	// Found bad by this very call.
+	FileCheck_BAD FileCheck_State = 2
+)
+
+// Enum value maps for FileCheck_State.
+var (
+	FileCheck_State_name = map[int32]string{
+		0: "HERE",
+		1: "MISSING",
+		2: "BAD",
+	}
+	FileCheck_State_value = map[string]int32{
+		"HERE":    0,
+		"MISSING": 1,
+		"BAD":     2,
+	}
+)
+
+func (x FileCheck_State) Enum() *FileCheck_State {
+	p := new(FileCheck_State)
+	*p = x
+	return p
+}
+
+func (x FileCheck_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FileCheck_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_chorale_proto_enumTypes[3].Descriptor()
+}
+
+func (FileCheck_State) Type() protoreflect.EnumType {
+	return &file_chorale_proto_enumTypes[3]
+}
+
+func (x FileCheck_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FileCheck_State.Descriptor instead.
+func (FileCheck_State) EnumDescriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{21, 0}
+}
+
 type Member_Role int32
 
 const (
@@ -244,11 +294,11 @@ func (x Member_Role) String() string {
 }
 
 func (Member_Role) Descriptor() protoreflect.EnumDescriptor {
-	return file_chorale_proto_enumTypes[3].Descriptor()
+	return file_chorale_proto_enumTypes[4].Descriptor()
 }
 
 func (Member_Role) Type() protoreflect.EnumType {
-	return &file_chorale_proto_enumTypes[3]
+	return &file_chorale_proto_enumTypes[4]
 }
 
 func (x Member_Role) Number() protoreflect.EnumNumber {
@@ -257,7 +307,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{36, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -304,11 +354,11 @@ func (x ChangeMemberRequest_Change) String() string {
 }
 
 func (ChangeMemberRequest_Change) Descriptor() protoreflect.EnumDescriptor {
-	return file_chorale_proto_enumTypes[4].Descriptor()
+	return file_chorale_proto_enumTypes[5].Descriptor()
 }
 
 func (ChangeMemberRequest_Change) Type() protoreflect.EnumType {
-	return &file_chorale_proto_enumTypes[4]
+	return &file_chorale_proto_enumTypes[5]
 }
 
 func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
@@ -317,7 +367,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{37, 0}
 }
 
 type PublishRequest struct {
@@ -1921,6 +1971,255 @@ func (x *ScrubStatus) GetReadSince() int64 {
 	return 0
 }
 
+type VerifyFilesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Deep  bool                   `protobuf:"varint,1,opt,name=deep,proto3" json:"deep,omitempty"`
+	// Where the page before ended: its last file. Empty for the first page.
+	AfterSeq      uint64 `protobuf:"varint,2,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
+	AfterHash     []byte `protobuf:"bytes,3,opt,name=after_hash,json=afterHash,proto3" json:"after_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyFilesRequest) Reset() {
+	*x = VerifyFilesRequest{}
+	mi := &file_chorale_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyFilesRequest) ProtoMessage() {}
+
+func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyFilesRequest.ProtoReflect.Descriptor instead.
+func (*VerifyFilesRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *VerifyFilesRequest) GetDeep() bool {
+	if x != nil {
+		return x.Deep
+	}
+	return false
+}
+
+func (x *VerifyFilesRequest) GetAfterSeq() uint64 {
+	if x != nil {
+		return x.AfterSeq
+	}
+	return 0
+}
+
+func (x *VerifyFilesRequest) GetAfterHash() []byte {
+	if x != nil {
+		return x.AfterHash
+	}
+	return nil
+}
+
+type VerifyFilesResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeId    string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	ClusterId string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The files of the manifest hold these seqs.
+	OldestSeq uint64       `protobuf:"varint,3,opt,name=oldest_seq,json=oldestSeq,proto3" json:"oldest_seq,omitempty"`
+	EndSeq    uint64       `protobuf:"varint,4,opt,name=end_seq,json=endSeq,proto3" json:"end_seq,omitempty"`
+	Files     []*FileCheck `protobuf:"bytes,5,rep,name=files,proto3" json:"files,omitempty"`
+	// There are further pages.
+	More          bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyFilesResponse) Reset() {
+	*x = VerifyFilesResponse{}
+	mi := &file_chorale_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyFilesResponse) ProtoMessage() {}
+
+func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyFilesResponse.ProtoReflect.Descriptor instead.
+func (*VerifyFilesResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *VerifyFilesResponse) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *VerifyFilesResponse) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *VerifyFilesResponse) GetOldestSeq() uint64 {
+	if x != nil {
+		return x.OldestSeq
+	}
+	return 0
+}
+
+func (x *VerifyFilesResponse) GetEndSeq() uint64 {
+	if x != nil {
+		return x.EndSeq
+	}
+	return 0
+}
+
+func (x *VerifyFilesResponse) GetFiles() []*FileCheck {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *VerifyFilesResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type FileCheck struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Hash     []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	FirstSeq uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
+	LastSeq  uint64                 `protobuf:"varint,4,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	Bytes    uint64                 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	State    FileCheck_State        `protobuf:"varint,6,opt,name=state,proto3,enum=chorale.v1.FileCheck_State" json:"state,omitempty"`
+	// What is wrong with a bad file.
+	Why string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`
+	// When it was last read and found sound (Unix ns), or came; 0 if not yet.
+	ReadAt        int64 `protobuf:"varint,8,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileCheck) Reset() {
+	*x = FileCheck{}
+	mi := &file_chorale_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileCheck) ProtoMessage() {}
+
+func (x *FileCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileCheck.ProtoReflect.Descriptor instead.
+func (*FileCheck) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FileCheck) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *FileCheck) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FileCheck) GetFirstSeq() uint64 {
+	if x != nil {
+		return x.FirstSeq
+	}
+	return 0
+}
+
+func (x *FileCheck) GetLastSeq() uint64 {
+	if x != nil {
+		return x.LastSeq
+	}
+	return 0
+}
+
+func (x *FileCheck) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *FileCheck) GetState() FileCheck_State {
+	if x != nil {
+		return x.State
+	}
+	return FileCheck_HERE
+}
+
+func (x *FileCheck) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *FileCheck) GetReadAt() int64 {
+	if x != nil {
+		return x.ReadAt
+	}
+	return 0
+}
+
 type TipStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	FloorSeq       uint64                 `protobuf:"varint,1,opt,name=floor_seq,json=floorSeq,proto3" json:"floor_seq,omitempty"`
@@ -1935,7 +2234,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2246,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2259,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -2021,7 +2320,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2332,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2345,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -2107,7 +2406,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2418,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2431,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2193,7 +2492,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2504,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2517,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2238,7 +2537,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2549,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2562,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2283,7 +2582,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2594,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2607,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2336,7 +2635,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2647,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2660,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2394,7 +2693,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2705,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2718,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -2451,7 +2750,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2762,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2775,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 type GetRetentionResponse struct {
@@ -2494,7 +2793,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2805,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2818,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -2560,7 +2859,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2871,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2884,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -2603,7 +2902,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2914,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2927,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 type ListMembersRequest struct {
@@ -2639,7 +2938,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2950,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2963,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 type ListMembersResponse struct {
@@ -2680,7 +2979,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2692,7 +2991,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2705,7 +3004,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -2760,7 +3059,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +3071,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +3084,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Member) GetNodeId() string {
@@ -2898,7 +3197,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +3209,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +3222,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -2955,7 +3254,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3266,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3279,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 type TransferLeadershipRequest struct {
@@ -2995,7 +3294,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3306,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3319,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3046,7 +3345,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3058,7 +3357,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3071,7 +3370,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3098,7 +3397,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3409,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3422,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3177,7 +3476,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3488,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3501,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3220,7 +3519,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3531,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3544,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{43}
 }
 
 type GetHealthResponse struct {
@@ -3264,7 +3563,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3575,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3588,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3514,7 +3813,34 @@ const file_chorale_proto_rawDesc = "" +
 	"\tdue_files\x18\v \x01(\x04R\bdueFiles\x12!\n" +
 	"\funread_files\x18\f \x01(\x04R\vunreadFiles\x12\x1d\n" +
 	"\n" +
-	"read_since\x18\r \x01(\x03R\treadSince\"\xcb\x01\n" +
+	"read_since\x18\r \x01(\x03R\treadSince\"d\n" +
+	"\x12VerifyFilesRequest\x12\x12\n" +
+	"\x04deep\x18\x01 \x01(\bR\x04deep\x12\x1b\n" +
+	"\tafter_seq\x18\x02 \x01(\x04R\bafterSeq\x12\x1d\n" +
+	"\n" +
+	"after_hash\x18\x03 \x01(\fR\tafterHash\"\xc6\x01\n" +
+	"\x13VerifyFilesResponse\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x1d\n" +
+	"\n" +
+	"oldest_seq\x18\x03 \x01(\x04R\toldestSeq\x12\x17\n" +
+	"\aend_seq\x18\x04 \x01(\x04R\x06endSeq\x12+\n" +
+	"\x05files\x18\x05 \x03(\v2\x15.chorale.v1.FileCheckR\x05files\x12\x12\n" +
+	"\x04more\x18\x06 \x01(\bR\x04more\"\x88\x02\n" +
+	"\tFileCheck\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
+	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x19\n" +
+	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x121\n" +
+	"\x05state\x18\x06 \x01(\x0e2\x1b.chorale.v1.FileCheck.StateR\x05state\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x12\x17\n" +
+	"\aread_at\x18\b \x01(\x03R\x06readAt\"'\n" +
+	"\x05State\x12\b\n" +
+	"\x04HERE\x10\x00\x12\v\n" +
+	"\aMISSING\x10\x01\x12\a\n" +
+	"\x03BAD\x10\x02\"\xcb\x01\n" +
 	"\tTipStatus\x12\x1b\n" +
 	"\tfloor_seq\x18\x01 \x01(\x04R\bfloorSeq\x12\x19\n" +
 	"\bhead_seq\x18\x02 \x01(\x04R\aheadSeq\x12\x14\n" +
@@ -3644,11 +3970,12 @@ const file_chorale_proto_rawDesc = "" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
 	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
 	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
-	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\x91\x02\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\xe1\x02\n" +
 	"\aCluster\x12N\n" +
 	"\vListMembers\x12\x1e.chorale.v1.ListMembersRequest\x1a\x1f.chorale.v1.ListMembersResponse\x12Q\n" +
 	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12c\n" +
-	"\x12TransferLeadership\x12%.chorale.v1.TransferLeadershipRequest\x1a&.chorale.v1.TransferLeadershipResponse2\xd7\x01\n" +
+	"\x12TransferLeadership\x12%.chorale.v1.TransferLeadershipRequest\x1a&.chorale.v1.TransferLeadershipResponse\x12N\n" +
+	"\vVerifyFiles\x12\x1e.chorale.v1.VerifyFilesRequest\x1a\x1f.chorale.v1.VerifyFilesResponse2\xd7\x01\n" +
 	"\x04Peer\x12J\n" +
 	"\tFetchFile\x12\x1c.chorale.v1.FetchFileRequest\x1a\x1d.chorale.v1.FetchFileResponse0\x01\x129\n" +
 	"\x04Join\x12\x17.chorale.v1.JoinRequest\x1a\x18.chorale.v1.JoinResponse\x12H\n" +
@@ -3666,124 +3993,132 @@ func file_chorale_proto_rawDescGZIP() []byte {
 	return file_chorale_proto_rawDescData
 }
 
-var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
 	(ExplainPart_Source)(0),            // 2: chorale.v1.ExplainPart.Source
-	(Member_Role)(0),                   // 3: chorale.v1.Member.Role
-	(ChangeMemberRequest_Change)(0),    // 4: chorale.v1.ChangeMemberRequest.Change
-	(*PublishRequest)(nil),             // 5: chorale.v1.PublishRequest
-	(*PublishResponse)(nil),            // 6: chorale.v1.PublishResponse
-	(*Outcome)(nil),                    // 7: chorale.v1.Outcome
-	(*PublishError)(nil),               // 8: chorale.v1.PublishError
-	(*SubscribeRequest)(nil),           // 9: chorale.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),          // 10: chorale.v1.SubscribeResponse
-	(*Opened)(nil),                     // 11: chorale.v1.Opened
-	(*ExplainResponse)(nil),            // 12: chorale.v1.ExplainResponse
-	(*Amount)(nil),                     // 13: chorale.v1.Amount
-	(*ExplainPart)(nil),                // 14: chorale.v1.ExplainPart
-	(*ExplainTotal)(nil),               // 15: chorale.v1.ExplainTotal
-	(*Rate)(nil),                       // 16: chorale.v1.Rate
-	(*TopicName)(nil),                  // 17: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),          // 18: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),         // 19: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),                 // 20: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),           // 21: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),          // 22: chorale.v1.GetStatusResponse
-	(*ScrubStatus)(nil),                // 23: chorale.v1.ScrubStatus
-	(*TipStatus)(nil),                  // 24: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 25: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 26: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 27: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 28: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 29: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 30: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 31: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 32: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 33: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 34: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 35: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 36: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 37: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 38: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 39: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 40: chorale.v1.ChangeMemberResponse
-	(*TransferLeadershipRequest)(nil),  // 41: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 42: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 43: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 44: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 45: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 46: chorale.v1.GetHealthResponse
+	(FileCheck_State)(0),               // 3: chorale.v1.FileCheck.State
+	(Member_Role)(0),                   // 4: chorale.v1.Member.Role
+	(ChangeMemberRequest_Change)(0),    // 5: chorale.v1.ChangeMemberRequest.Change
+	(*PublishRequest)(nil),             // 6: chorale.v1.PublishRequest
+	(*PublishResponse)(nil),            // 7: chorale.v1.PublishResponse
+	(*Outcome)(nil),                    // 8: chorale.v1.Outcome
+	(*PublishError)(nil),               // 9: chorale.v1.PublishError
+	(*SubscribeRequest)(nil),           // 10: chorale.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),          // 11: chorale.v1.SubscribeResponse
+	(*Opened)(nil),                     // 12: chorale.v1.Opened
+	(*ExplainResponse)(nil),            // 13: chorale.v1.ExplainResponse
+	(*Amount)(nil),                     // 14: chorale.v1.Amount
+	(*ExplainPart)(nil),                // 15: chorale.v1.ExplainPart
+	(*ExplainTotal)(nil),               // 16: chorale.v1.ExplainTotal
+	(*Rate)(nil),                       // 17: chorale.v1.Rate
+	(*TopicName)(nil),                  // 18: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),          // 19: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),         // 20: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
+	(*ScrubStatus)(nil),                // 24: chorale.v1.ScrubStatus
+	(*VerifyFilesRequest)(nil),         // 25: chorale.v1.VerifyFilesRequest
+	(*VerifyFilesResponse)(nil),        // 26: chorale.v1.VerifyFilesResponse
+	(*FileCheck)(nil),                  // 27: chorale.v1.FileCheck
+	(*TipStatus)(nil),                  // 28: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 29: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 30: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 31: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 32: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 33: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 34: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 35: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 36: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 37: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 38: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 39: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 40: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 41: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 42: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 43: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 44: chorale.v1.ChangeMemberResponse
+	(*TransferLeadershipRequest)(nil),  // 45: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 46: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 47: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 48: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 49: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 50: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
-	7,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
-	8,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
+	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
+	9,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
 	0,  // 2: chorale.v1.Outcome.kind:type_name -> chorale.v1.Outcome.Kind
 	1,  // 3: chorale.v1.PublishError.kind:type_name -> chorale.v1.PublishError.Kind
-	11, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
-	17, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
-	11, // 6: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
-	14, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
-	15, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
+	12, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
+	18, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
+	12, // 6: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
+	15, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
+	16, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
 	2,  // 9: chorale.v1.ExplainPart.source:type_name -> chorale.v1.ExplainPart.Source
-	13, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
-	13, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
-	13, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
-	13, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
-	13, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
-	13, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
-	13, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
-	13, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
-	13, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
-	13, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
-	16, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
-	16, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
-	20, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	24, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	25, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	26, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	23, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
-	31, // 27: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	31, // 28: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	38, // 29: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	3,  // 30: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	3,  // 31: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	4,  // 32: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	5,  // 33: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	9,  // 34: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	9,  // 35: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
-	18, // 36: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	21, // 37: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	27, // 38: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	32, // 39: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	34, // 40: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	36, // 41: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	39, // 42: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	41, // 43: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	29, // 44: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	43, // 45: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	45, // 46: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	6,  // 47: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	10, // 48: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	12, // 49: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	19, // 50: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	22, // 51: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	28, // 52: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	33, // 53: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	35, // 54: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	37, // 55: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	40, // 56: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	42, // 57: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	30, // 58: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	44, // 59: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	46, // 60: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	47, // [47:61] is the sub-list for method output_type
-	33, // [33:47] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	14, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
+	14, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
+	14, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
+	14, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
+	14, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
+	14, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
+	14, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
+	14, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
+	14, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
+	14, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
+	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
+	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
+	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
+	28, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	29, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	30, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	24, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
+	27, // 27: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
+	3,  // 28: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
+	35, // 29: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	35, // 30: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	42, // 31: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	4,  // 32: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	4,  // 33: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	5,  // 34: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	6,  // 35: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	10, // 36: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	10, // 37: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	19, // 38: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	22, // 39: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	31, // 40: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	36, // 41: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	38, // 42: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	40, // 43: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	43, // 44: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	45, // 45: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	25, // 46: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
+	33, // 47: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	47, // 48: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	49, // 49: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 50: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 51: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 52: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 53: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 54: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	32, // 55: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	37, // 56: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	39, // 57: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	41, // 58: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	44, // 59: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	46, // 60: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	26, // 61: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	34, // 62: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	48, // 63: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	50, // 64: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	50, // [50:65] is the sub-list for method output_type
+	35, // [35:50] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -3801,8 +4136,8 @@ func file_chorale_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   42,
+			NumEnums:      6,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

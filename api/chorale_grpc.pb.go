@@ -446,6 +446,7 @@ const (
 	Cluster_ListMembers_FullMethodName        = "/chorale.v1.Cluster/ListMembers"
 	Cluster_ChangeMember_FullMethodName       = "/chorale.v1.Cluster/ChangeMember"
 	Cluster_TransferLeadership_FullMethodName = "/chorale.v1.Cluster/TransferLeadership"
+	Cluster_VerifyFiles_FullMethodName        = "/chorale.v1.Cluster/VerifyFiles"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -464,6 +465,9 @@ type ClusterClient interface {
 	ChangeMember(ctx context.Context, in *ChangeMemberRequest, opts ...grpc.CallOption) (*ChangeMemberResponse, error)
 	// TransferLeadership lets another voter lead, and returns when one does.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
+	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
+	// reads each of them wholly first. A file that is found bad is repaired by the node.
+	VerifyFiles(ctx context.Context, in *VerifyFilesRequest, opts ...grpc.CallOption) (*VerifyFilesResponse, error)
 }
 
 type clusterClient struct {
@@ -504,6 +508,16 @@ func (c *clusterClient) TransferLeadership(ctx context.Context, in *TransferLead
 	return out, nil
 }
 
+func (c *clusterClient) VerifyFiles(ctx context.Context, in *VerifyFilesRequest, opts ...grpc.CallOption) (*VerifyFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyFilesResponse)
+	err := c.cc.Invoke(ctx, Cluster_VerifyFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -520,6 +534,9 @@ type ClusterServer interface {
 	ChangeMember(context.Context, *ChangeMemberRequest) (*ChangeMemberResponse, error)
 	// TransferLeadership lets another voter lead, and returns when one does.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
+	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
+	// reads each of them wholly first. A file that is found bad is repaired by the node.
+	VerifyFiles(context.Context, *VerifyFilesRequest) (*VerifyFilesResponse, error)
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -538,6 +555,9 @@ func (UnimplementedClusterServer) ChangeMember(context.Context, *ChangeMemberReq
 }
 func (UnimplementedClusterServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
+}
+func (UnimplementedClusterServer) VerifyFiles(context.Context, *VerifyFilesRequest) (*VerifyFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyFiles not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -614,6 +634,24 @@ func _Cluster_TransferLeadership_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_VerifyFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).VerifyFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_VerifyFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).VerifyFiles(ctx, req.(*VerifyFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -632,6 +670,10 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeadership",
 			Handler:    _Cluster_TransferLeadership_Handler,
+		},
+		{
+			MethodName: "VerifyFiles",
+			Handler:    _Cluster_VerifyFiles_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

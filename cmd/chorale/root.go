@@ -52,7 +52,7 @@ func newRootCmd() *cobra.Command {
 	}
 	add(groupServer, newServeCmd(), newDevCmd(), members.New())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), imports.New(), newTopicsCmd(), newExplainCmd(), retention.New())
-	add(groupLook, newStatusCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
+	add(groupLook, newStatusCmd(), newVerifyCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())
 	return root
 }

@@ -8,6 +8,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/node/engine/upkeep"
 	"chorale/raftfsm"
 	"chorale/segments"
 	"chorale/topic"
@@ -52,6 +53,11 @@ func (e *Engine) Files() []segments.FileMeta { return e.history.Manifest().Files
 // Lacking says what of the stream this node cannot give out for want of a file, since
 // when, and why the file does not come; "" if nothing. Everything else is served.
 func (e *Engine) Lacking() string { return e.upkeep.Lacking() }
+
+// Checks tells what this node has of the manifest's files; see upkeep.Keeper.Checks.
+func (e *Engine) Checks(ctx context.Context, afterSeq uint64, afterHash []byte, deep bool) ([]upkeep.Check, bool, error) {
+	return e.upkeep.Checks(ctx, afterSeq, afterHash, deep)
+}
 
 // OpenFile opens a live data file by its hash; the error wraps segments.ErrNotHere
 // if this node does not hold it. The caller closes it.

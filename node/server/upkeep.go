@@ -2,7 +2,9 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -39,6 +41,36 @@ func scrubStatus(s upkeep.ScrubStatus) *api.ScrubStatus {
 		BadFiles: uint64(s.Bad), LastBadFile: s.LastBad.File, LastBadTime: unix(s.LastBad.Time), LastBadReason: s.LastBad.Why,
 		Files: uint64(s.Files), DueFiles: uint64(s.Due), UnreadFiles: uint64(s.Unread), ReadSince: unix(s.Oldest),
 	}
+}
+
+// VerifyFiles implements api.ClusterServer.
+func (s *Server) VerifyFiles(ctx context.Context, q *api.VerifyFilesRequest) (*api.VerifyFilesResponse, error) {
+	checks, more, err := s.Engine.Checks(ctx, q.AfterSeq, q.AfterHash, q.Deep)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	out := &api.VerifyFilesResponse{
+		NodeId: string(s.Engine.ID()), ClusterId: fmt.Sprintf("%x", s.Engine.Cluster()),
+		OldestSeq: s.Engine.Status().Oldest, More: more,
+	}
+	if files := s.Engine.Files(); len(files) > 0 {
+		out.EndSeq = files[len(files)-1].Last
+	}
+	for _, c := range checks {
+		f := &api.FileCheck{
+			Hash: c.Hash[:], Name: c.Name(), FirstSeq: c.First, LastSeq: c.Last, Bytes: uint64(c.Bytes), ReadAt: unix(c.ReadAt),
+		}
+		switch {
+		case c.Bad != nil:
+			f.State, f.Why = api.FileCheck_BAD, c.Bad.Error()
+		case !c.Here && c.Readable:
+			f.State, f.Why = api.FileCheck_MISSING, "missing; what it replaces is read meanwhile"
+		case !c.Here:
+			f.State = api.FileCheck_MISSING
+		}
+		out.Files = append(out.Files, f)
+	}
+	return out, nil
 }
 
 // unix is in ns, 0 for no time.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chorale/api"
+	"chorale/client"
+	"chorale/cmd/show"
+
+	"github.com/spf13/cobra"
+)
+
+const verifyLong = `Compare the data files of all nodes: which files hold which messages, by their
+hashes, and whether each node has them. Nodes that --addr leaves out are found.
+
+Every node reads all its files once in a while by itself (serve --scrub-every); with
+--deep it reads them now, 64 MiB a second, and what it finds bad is repaired. Messages
+that are in no file yet are not compared.
+
+It exits with 1 if a node differs or does not answer.`
+
+const (
+	// verifyTries is how often nodes that differ are asked again, a second later: a node
+	// may be a moment behind.
+	verifyTries = 5
+	verifyPause = time.Second
+)
+
+type verifyCmd struct {
+	statusCmd
+	deep bool
+}
+
+func newVerifyCmd() *cobra.Command {
+	var v verifyCmd
+	cmd := &cobra.Command{
+		Use:     "verify",
+		Short:   "Compare the data files of all nodes",
+		Long:    verifyLong,
+		Example: "  chorale verify\n  chorale verify --deep --json",
+		Args:    cobra.NoArgs,
+		RunE:    v.verify,
+	}
+	v.AddFlags(cmd)
+	cmd.Flags().BoolVar(&v.json, "json", false, "print a JSON object")
+	cmd.Flags().BoolVar(&v.deep, "deep", false, "let every node read all its files first")
+	return cmd
+}
+
+func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
+	c, err := v.Dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	known, err := v.ask(cmd.Context(), c)
+	if err != nil {
+		return v.Explain(err)
+	}
+	var nodes []show.NodeFiles
+	var differences []show.Difference
+	for try := 0; ; try++ {
+		nodes = nodes[:0]
+		for _, n := range known {
+			nodes = append(nodes, v.files(cmd.Context(), n))
+		}
+		differences = show.Compare(nodes)
+		if v.deep || len(differences) == 0 || try == verifyTries {
+			break
+		}
+		select {
+		case <-time.After(verifyPause):
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		}
+	}
+	print := show.Verify
+	if v.json {
+		print = show.VerifyJSON
+	}
+	return errors.Join(print(cmd.OutOrStdout(), nodes, differences), verdict(nodes, differences))
+}
+
+// verdict is why the nodes do not prove to be the same, and what to do.
+func verdict(nodes []show.NodeFiles, differences []show.Difference) error {
+	if n := len(differences); n > 0 {
+		return fmt.Errorf("%d differences: nodes fetch what they lack from each other, so run chorale verify again in a minute; "+
+			"if a file stays missing, chorale status says why", n)
+	}
+	clusters := make(map[string]string)
+	for _, n := range nodes {
+		if n.Err != nil {
+			return fmt.Errorf("the node at %s did not answer, so it is not compared: start it, or remove it (chorale members remove): %w", n.Address, n.Err)
+		}
+		clusters[n.Cluster] = n.Address
+	}
+	if len(clusters) > 1 {
+		return fmt.Errorf("the nodes are of different clusters: %v: name those of one with --addr", clusters)
+	}
+	return nil
+}
+
+// files asks one node for all pages.
+func (v *verifyCmd) files(ctx context.Context, known show.NodeStatus) show.NodeFiles {
+	out := show.NodeFiles{Address: known.Address, Node: known.Status.GetNodeId(), Err: known.Err}
+	if out.Err != nil {
+		return out
+	}
+	c, err := client.Dial([]string{known.Address}, client.Options{})
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	defer c.Close()
+	q := &api.VerifyFilesRequest{Deep: v.deep}
+	for more := true; more && out.Err == nil; {
+		out.Err = c.Cluster(ctx, func(ctx context.Context, node api.ClusterClient) error {
+			r, err := node.VerifyFiles(ctx, q)
+			if err != nil {
+				return err
+			}
+			out.Files = append(out.Files, r.Files...)
+			out.Cluster, out.Oldest, out.End, more = r.ClusterId, r.OldestSeq, r.EndSeq, r.More
+			if n := len(r.Files); n > 0 {
+				q.AfterSeq, q.AfterHash = r.Files[n-1].FirstSeq, r.Files[n-1].Hash
+			}
+			return nil
+		})
+	}
+	return out
+}
