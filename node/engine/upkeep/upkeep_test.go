@@ -382,3 +382,39 @@ func TestNobodyHasIt(t *testing.T) {
 		}
 	})
 }
+
+// TestChecks: pages follow one another without gap or repeat, and a deep one finds what
+// is bad and has it repaired.
+func TestChecks(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		k := w.keeper(0, 0)
+		stop := run(k)
+		defer stop()
+		for i := range w.files {
+			var seq uint64
+			var hash []byte
+			if i > 0 {
+				seq, hash = w.files[i-1].First, w.files[i-1].Hash[:]
+			}
+			page, more, err := k.Checks(t.Context(), seq, hash, false)
+			if err != nil || more || len(page) != len(w.files)-i || page[0].FileMeta != w.files[i] || !page[0].Here {
+				t.Fatalf("behind file %d: %d files, more %v, %v", i, len(page), more, err)
+			}
+		}
+		gone := segments.Hash{1}
+		if page, _, err := k.Checks(t.Context(), w.files[2].First, gone[:], false); err != nil || len(page) != len(w.files)-3 {
+			t.Errorf("behind a file that was replaced: %d files, %v", len(page), err)
+		}
+		bad := w.files[1]
+		w.must(w.fsys.FlipBit("segments/"+bad.Name(), bad.Bytes*4))
+		page, _, err := k.Checks(t.Context(), 0, nil, true)
+		w.must(err)
+		for _, c := range page {
+			if (c.Bad != nil) != (c.FileMeta == bad) || c.Bad == nil && c.ReadAt.IsZero() {
+				t.Errorf("%s: %v, read at %v", c.Name(), c.Bad, c.ReadAt)
+			}
+		}
+		time.Sleep(time.Minute)
+		w.whole()
+	})
+}
