@@ -48,6 +48,7 @@ type testNode struct {
 	ended     chan error
 	fetched   int                    // files that this node gave away
 	reachable atomic.Pointer[Engine] // nil while nobody reaches it
+	early     atomic.Bool            // it answers as an earlier version
 }
 
 // inBubble gives f a bubble with a cluster of n nodes that has a leader.
@@ -190,6 +191,9 @@ func (n *testNode) FetchFile(_ context.Context, h segments.Hash, offset int64, w
 func (n *testNode) Health(_ context.Context, id raft.ServerID) (roster.Health, error) {
 	for _, m := range n.c.machines() {
 		if e := m.reachable.Load(); m.id == id && e != nil && n.reachable.Load() != nil {
+			if m.early.Load() {
+				return roster.Health{}, roster.ErrOld
+			}
 			return e.Health(), nil
 		}
 	}

@@ -209,6 +209,9 @@ func (p *Peers) Health(ctx context.Context, id raft.ServerID) (roster.Health, er
 		return roster.Health{}, err
 	}
 	h, err := api.NewPeerClient(n.conn).GetHealth(ctx, &api.GetHealthRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		err = roster.ErrOld
+	}
 	if err == nil && h.NodeId != string(id) {
 		err = fmt.Errorf("%w: at %s is node %s", engine.ErrUnavailable, n.address, h.NodeId)
 	}

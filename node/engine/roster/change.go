@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chorale/raftfsm"
@@ -138,6 +139,18 @@ func (r *Roster) begin(ctx context.Context) (release func(), err error) {
 	if err := r.Serves(); err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	looked := r.looked
+	r.mu.Unlock()
+	late := time.NewTimer(beginWait)
+	defer late.Stop()
+	select {
+	case <-looked:
+	case <-late.C:
+		return nil, &Refusal{ReasonBusy, "the leader has just begun and does not know yet how far the others are: try again"}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	return r.hold(ctx)
 }
 
@@ -161,11 +174,25 @@ func (r *Roster) commit(ctx context.Context, c members.Change) error {
 	if m, _ := list.Find(c.ID); c.Op == members.Join && m.Incarnation == c.Incarnation && !m.Removed {
 		return nil // it is a member already: nothing for the log
 	}
+	if old := r.olds(c); len(old) > 0 {
+		return &Refusal{ReasonOld, fmt.Sprintf("on %v runs an earlier version, which would stop at a change of members: upgrade all nodes first", old)}
+	}
 	result, err := r.Command(ctx, raftfsm.EncodeMember(c))
 	if err != nil {
 		return err
 	}
 	return r.explain(result.Err, raft.ServerID(c.ID))
+}
+
+// olds are the nodes that a change would stop, but for the one that it removes.
+func (r *Roster) olds(c members.Change) (ids []string) {
+	for id, n := range r.Reports() {
+		if n.Old && !(c.Op == members.Remove && string(id) == c.ID) {
+			ids = append(ids, string(id))
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // explain makes of a refusal of the state machine one that says what to do.

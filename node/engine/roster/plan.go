@@ -32,6 +32,8 @@ const (
 	ReasonFull        = "CLUSTER_FULL"
 	ReasonNotVoter    = "NOT_A_VOTER"
 	ReasonBehind      = "BEHIND"
+	ReasonBusy        = "BUSY"
+	ReasonOld         = "EARLIER_VERSION"
 )
 
 // view is everything that decisions about members are made of.

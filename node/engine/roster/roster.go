@@ -26,6 +26,8 @@ const (
 	lookEvery = 500 * time.Millisecond
 	// askWait bounds one of these questions.
 	askWait = time.Second
+	// beginWait bounds the wait of a change for the first look around of a leader.
+	beginWait = 2 * askWait
 	// heardWait is how old an answer may be, and its node still counts as alive.
 	heardWait = 3 * time.Second
 	// lagAllowed is how many committed entries a node may not have applied yet, and
@@ -113,7 +115,12 @@ type Roster struct {
 
 	mu      sync.Mutex
 	reports map[raft.ServerID]Report
+	looked  chan struct{} // closed when everybody was asked once in this term
 }
+
+// ErrOld is the answer of Options.Ask for a node whose version knows nothing of members.
+// It would stop at the first change of the list.
+var ErrOld = errors.New("an earlier version runs there, which knows nothing of members")
 
 // Report is what the leader knows of how far a node is.
 type Report struct {
@@ -123,6 +130,8 @@ type Report struct {
 	Heard, Since time.Time
 	// Lag is in entries.
 	Lag uint64
+	// Old: the node answered with ErrOld, and not otherwise since.
+	Old bool
 }
 
 // Fresh reports whether the node answered lately.
@@ -138,19 +147,23 @@ func New(o Options) *Roster {
 	if o.Steady == 0 {
 		o.Steady = DefaultSteady
 	}
-	return &Roster{Options: o, changing: make(chan struct{}, 1), reports: make(map[raft.ServerID]Report)}
+	return &Roster{Options: o, changing: make(chan struct{}, 1), reports: make(map[raft.ServerID]Report), looked: make(chan struct{})}
 }
 
 // Lead is a leader's duty until ctx ends.
 func (r *Roster) Lead(ctx context.Context) {
 	r.mu.Lock()
 	clear(r.reports) // of an earlier term
+	r.looked = make(chan struct{})
 	r.mu.Unlock()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		_, changed := r.Members()
 		r.look(ctx)
+		if ctx.Err() == nil && !r.begun() {
+			close(r.looked)
+		}
 		if err := r.reconcile(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Warn("the members could not be brought in line yet", "error", err)
 		}
@@ -175,6 +188,11 @@ func (r *Roster) look(ctx context.Context) {
 				var err error
 				if h, err = r.Ask(ctx, s.ID); err != nil {
 					r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
+					if errors.Is(err, ErrOld) {
+						r.mu.Lock()
+						r.reports[s.ID] = Report{Old: true}
+						r.mu.Unlock()
+					}
 					return nil
 				}
 			}
@@ -183,6 +201,18 @@ func (r *Roster) look(ctx context.Context) {
 		})
 	}
 	_ = g.Wait()
+}
+
+// begun reports whether everybody was asked once in this term.
+func (r *Roster) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.looked:
+		return true
+	default:
+		return false
+	}
 }
 
 // note takes a node's answer.
