@@ -109,7 +109,7 @@ func (p *process) introduce(ctx context.Context) error {
 	tick := time.NewTicker(introduceEvery)
 	defer tick.Stop()
 	for known := false; ; {
-		if p.formation.Load().(string) == "" && (!known || p.engine.NotReady() != "") {
+		if p.hasData.Load() && p.formation.Load().(string) == "" && (!known || p.engine.NotReady() != "") {
 			_, err := p.askJoin(ctx)
 			var out *errNotIn
 			if errors.As(err, &out) {
