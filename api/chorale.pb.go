@@ -3282,6 +3282,87 @@ func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
+type DrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which node is meant; refused by any other one.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_chorale_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DrainRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type DrainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainResponse) Reset() {
+	*x = DrainResponse{}
+	mi := &file_chorale_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainResponse) ProtoMessage() {}
+
+func (x *DrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
+func (*DrainResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{40}
+}
+
 type TransferLeadershipRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: the voter that has come farthest.
@@ -3294,7 +3375,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3387,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3400,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3345,7 +3426,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3438,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3451,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3397,7 +3478,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3490,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3503,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3476,7 +3557,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3569,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3582,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{42}
+	return file_chorale_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3519,7 +3600,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3612,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3625,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{43}
+	return file_chorale_proto_rawDescGZIP(), []int{45}
 }
 
 type GetHealthResponse struct {
@@ -3563,7 +3644,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3656,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3669,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{44}
+	return file_chorale_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3933,7 +4014,10 @@ const file_chorale_proto_rawDesc = "" +
 	"\aPROMOTE\x10\x04\x12\n" +
 	"\n" +
 	"\x06DEMOTE\x10\x05\"\x16\n" +
-	"\x14ChangeMemberResponse\"S\n" +
+	"\x14ChangeMemberResponse\"'\n" +
+	"\fDrainRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x0f\n" +
+	"\rDrainResponse\"S\n" +
 	"\x19TransferLeadershipRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +
@@ -3970,10 +4054,11 @@ const file_chorale_proto_rawDesc = "" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
 	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
 	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
-	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\xe1\x02\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\x9f\x03\n" +
 	"\aCluster\x12N\n" +
 	"\vListMembers\x12\x1e.chorale.v1.ListMembersRequest\x1a\x1f.chorale.v1.ListMembersResponse\x12Q\n" +
-	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12c\n" +
+	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12<\n" +
+	"\x05Drain\x12\x18.chorale.v1.DrainRequest\x1a\x19.chorale.v1.DrainResponse\x12c\n" +
 	"\x12TransferLeadership\x12%.chorale.v1.TransferLeadershipRequest\x1a&.chorale.v1.TransferLeadershipResponse\x12N\n" +
 	"\vVerifyFiles\x12\x1e.chorale.v1.VerifyFilesRequest\x1a\x1f.chorale.v1.VerifyFilesResponse2\xd7\x01\n" +
 	"\x04Peer\x12J\n" +
@@ -3994,7 +4079,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -4041,12 +4126,14 @@ var file_chorale_proto_goTypes = []any{
 	(*Member)(nil),                     // 42: chorale.v1.Member
 	(*ChangeMemberRequest)(nil),        // 43: chorale.v1.ChangeMemberRequest
 	(*ChangeMemberResponse)(nil),       // 44: chorale.v1.ChangeMemberResponse
-	(*TransferLeadershipRequest)(nil),  // 45: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 46: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 47: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 48: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 49: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 50: chorale.v1.GetHealthResponse
+	(*DrainRequest)(nil),               // 45: chorale.v1.DrainRequest
+	(*DrainResponse)(nil),              // 46: chorale.v1.DrainResponse
+	(*TransferLeadershipRequest)(nil),  // 47: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 48: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 49: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 50: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 51: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 52: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -4094,28 +4181,30 @@ var file_chorale_proto_depIdxs = []int32{
 	38, // 42: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
 	40, // 43: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
 	43, // 44: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	45, // 45: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	25, // 46: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
-	33, // 47: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	47, // 48: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	49, // 49: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	7,  // 50: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	11, // 51: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 52: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 53: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 54: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	32, // 55: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	37, // 56: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	39, // 57: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	41, // 58: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	44, // 59: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	46, // 60: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	26, // 61: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
-	34, // 62: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	48, // 63: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	50, // 64: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	50, // [50:65] is the sub-list for method output_type
-	35, // [35:50] is the sub-list for method input_type
+	45, // 45: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
+	47, // 46: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	25, // 47: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
+	33, // 48: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	49, // 49: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	51, // 50: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 51: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 52: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 53: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 54: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 55: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	32, // 56: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	37, // 57: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	39, // 58: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	41, // 59: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	44, // 60: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	46, // 61: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
+	48, // 62: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	26, // 63: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	34, // 64: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	50, // 65: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	52, // 66: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	51, // [51:67] is the sub-list for method output_type
+	35, // [35:51] is the sub-list for method input_type
 	35, // [35:35] is the sub-list for extension type_name
 	35, // [35:35] is the sub-list for extension extendee
 	0,  // [0:35] is the sub-list for field type_name
@@ -4137,7 +4226,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

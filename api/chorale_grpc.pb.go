@@ -445,6 +445,7 @@ var Stream_ServiceDesc = grpc.ServiceDesc{
 const (
 	Cluster_ListMembers_FullMethodName        = "/chorale.v1.Cluster/ListMembers"
 	Cluster_ChangeMember_FullMethodName       = "/chorale.v1.Cluster/ChangeMember"
+	Cluster_Drain_FullMethodName              = "/chorale.v1.Cluster/Drain"
 	Cluster_TransferLeadership_FullMethodName = "/chorale.v1.Cluster/TransferLeadership"
 	Cluster_VerifyFiles_FullMethodName        = "/chorale.v1.Cluster/VerifyFiles"
 )
@@ -463,6 +464,10 @@ type ClusterClient interface {
 	// ChangeMember adds, removes, promotes or demotes a node. It returns when the change
 	// is committed; Raft's configuration follows within seconds.
 	ChangeMember(ctx context.Context, in *ChangeMemberRequest, opts ...grpc.CallOption) (*ChangeMemberResponse, error)
+	// Drain ends the node that is asked, and no other: it hands leadership over, answers
+	// the publishes that it took, sends its subscribers to other nodes, and stops. It
+	// stays a member. Refused where the other voters would have no majority.
+	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// TransferLeadership lets another voter lead, and returns when one does.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
@@ -492,6 +497,16 @@ func (c *clusterClient) ChangeMember(ctx context.Context, in *ChangeMemberReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ChangeMemberResponse)
 	err := c.cc.Invoke(ctx, Cluster_ChangeMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainResponse)
+	err := c.cc.Invoke(ctx, Cluster_Drain_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -532,6 +547,10 @@ type ClusterServer interface {
 	// ChangeMember adds, removes, promotes or demotes a node. It returns when the change
 	// is committed; Raft's configuration follows within seconds.
 	ChangeMember(context.Context, *ChangeMemberRequest) (*ChangeMemberResponse, error)
+	// Drain ends the node that is asked, and no other: it hands leadership over, answers
+	// the publishes that it took, sends its subscribers to other nodes, and stops. It
+	// stays a member. Refused where the other voters would have no majority.
+	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// TransferLeadership lets another voter lead, and returns when one does.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
@@ -552,6 +571,9 @@ func (UnimplementedClusterServer) ListMembers(context.Context, *ListMembersReque
 }
 func (UnimplementedClusterServer) ChangeMember(context.Context, *ChangeMemberRequest) (*ChangeMemberResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeMember not implemented")
+}
+func (UnimplementedClusterServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
 }
 func (UnimplementedClusterServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
@@ -616,6 +638,24 @@ func _Cluster_ChangeMember_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_Drain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).Drain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_Drain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).Drain(ctx, req.(*DrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Cluster_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TransferLeadershipRequest)
 	if err := dec(in); err != nil {
@@ -666,6 +706,10 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeMember",
 			Handler:    _Cluster_ChangeMember_Handler,
+		},
+		{
+			MethodName: "Drain",
+			Handler:    _Cluster_Drain_Handler,
 		},
 		{
 			MethodName: "TransferLeadership",
