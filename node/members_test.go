@@ -283,3 +283,50 @@ func TestNewAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestDrain: the leader of three ends well, stays a member and comes back; a second one
+// is not spared.
+func TestDrain(t *testing.T) {
+	w := newTown(t)
+	publish(t, w.nodes["n1"].client, "a", "x")
+	drain := func(id string) error {
+		return settled(func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := w.nodes[id].admin.Drain(ctx, &api.DrainRequest{NodeId: id})
+			return err
+		})
+	}
+	leader := ""
+	w.until("all are heard", func() bool {
+		heard := 0
+		for _, id := range []string{"n1", "n2", "n3"} {
+			m := w.member("n1", id)
+			if m.CaughtUp {
+				heard++
+			}
+			if m.Leader {
+				leader = id
+			}
+		}
+		return heard == 3
+	})
+	if err := drain(leader); err != nil {
+		t.Fatal(err)
+	}
+	n := w.nodes[leader]
+	if err := <-n.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	n.cancel()
+	n.cancel = nil
+	other := map[string]string{"n1": "n2", "n2": "n3", "n3": "n1"}[leader]
+	publish(t, w.nodes[other].client, "a", "y")
+	w.until("the loss is noticed", func() bool { m := w.member(other, leader); return m.Role == api.Member_VOTER && !m.Heard })
+	if err := drain(other); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the second one: %v", err)
+	}
+	w.start(leader)
+	w.awaitReady(leader)
+	publish(t, w.nodes[leader].client, "a", "z")
+}

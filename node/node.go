@@ -51,6 +51,8 @@ func runNode(ctx context.Context, c Config, ready func(Addresses)) (err error) {
 	}
 	p := &process{config: c, log: c.logger(), ready: ready}
 	p.formation.Store("starting")
+	p.drained, p.drain = context.WithCancel(context.Background())
+	defer p.drain()
 	defer func() {
 		for i := len(p.closers) - 1; i >= 0; i-- {
 			err = errors.Join(err, p.closers[i]())
@@ -83,6 +85,9 @@ type process struct {
 	// formation is why Raft does not run yet; "" once it does.
 	formation atomic.Value // string
 	hasData   atomic.Bool
+	// drained ends with drain, by request of an operator.
+	drained context.Context
+	drain   context.CancelFunc
 	// closers undo open, last first.
 	closers []func() error
 }
@@ -140,7 +145,7 @@ func (p *process) open() error {
 	}
 	p.server = server.New(server.Options{
 		Engine: p.engine, Leader: p.peers, Log: p.log.Named("server"), Version: p.config.Version,
-		Members: p.members, NotReady: p.notReady, Pprof: p.config.Pprof,
+		Members: p.members, NotReady: p.notReady, Drain: p.drain, Pprof: p.config.Pprof,
 	})
 	p.http = &http.Server{
 		Handler: p.server.HTTP(), ReadHeaderTimeout: readHeaderLimit,
@@ -285,6 +290,7 @@ func (p *process) run(ctx context.Context) error {
 	g.Add(func() error {
 		select {
 		case <-ctx.Done():
+		case <-p.drained.Done():
 		case <-front.Done():
 		}
 		return nil

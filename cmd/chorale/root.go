@@ -50,7 +50,7 @@ func newRootCmd() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(), newDevCmd(), members.New())
+	add(groupServer, newServeCmd(), newDevCmd(), members.New(), members.NewDrain())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), imports.New(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newVerifyCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())

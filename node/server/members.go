@@ -63,6 +63,46 @@ func (s *Server) TransferLeadership(ctx context.Context, q *api.TransferLeadersh
 	return &api.TransferLeadershipResponse{LeaderId: string(id)}, nil
 }
 
+// Drain implements api.ClusterServer, for this node alone.
+func (s *Server) Drain(ctx context.Context, q *api.DrainRequest) (*api.DrainResponse, error) {
+	self := string(s.Engine.ID())
+	if q.NodeId != self {
+		return nil, s.failed(&roster.Refusal{Reason: roster.ReasonUnknown, Text: fmt.Sprintf("this is node %s, not %q: ask that node", self, q.NodeId)})
+	}
+	list, err := s.ListMembers(ctx, &api.ListMembersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	if list.LeaderId == "" {
+		return nil, s.unavailable(noLeader)
+	}
+	voters, others, votes := 0, 0, false
+	for _, m := range list.Members {
+		if m.Role != api.Member_VOTER {
+			continue
+		}
+		voters++
+		switch {
+		case m.NodeId == self:
+			votes = true
+		case m.Heard:
+			others++
+		}
+	}
+	if votes && others < voters/2+1 {
+		return nil, s.failed(&roster.Refusal{Reason: roster.ReasonQuorum, Text: fmt.Sprintf(
+			"without node %s only %d of %d voters would run, and %d are needed: start or add others first", self, others, voters, voters/2+1)})
+	}
+	if _, leads := s.Engine.Leader(); leads {
+		if _, err := s.Engine.Roster().Transfer(ctx, ""); err != nil {
+			return nil, s.failed(err)
+		}
+	}
+	s.Log.Info("this node is drained: it ends and stays a member")
+	s.Options.Drain()
+	return &api.DrainResponse{}, nil
+}
+
 // Join implements api.PeerServer.
 func (s *Server) Join(ctx context.Context, q *api.JoinRequest) (*api.JoinResponse, error) {
 	if !members.ValidID(q.NodeId) || q.Incarnation == 0 {

@@ -45,6 +45,8 @@ type Options struct {
 	Version string
 	// Members are the nodes of the cluster as configuration and gossip know them.
 	Members func() []*api.MemberStatus
+	// Drain ends the node as an interrupt does. It does not wait for that.
+	Drain func()
 	// NotReady is why the node does not serve; "" if it does.
 	NotReady func() string
 	Pprof    bool
