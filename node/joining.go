@@ -109,7 +109,10 @@ func (p *process) introduce(ctx context.Context) error {
 	tick := time.NewTicker(introduceEvery)
 	defer tick.Stop()
 	for known := false; ; {
-		if p.hasData.Load() && p.formation.Load().(string) == "" && (!known || p.engine.NotReady() != "") {
+		// A founder is known as one with data; before its first entry it would be taken for
+		// its own wiped disk. One that was let in is known by its empty folder too.
+		mine := p.hasData.Load() || p.folder.get().Joining
+		if mine && p.formation.Load().(string) == "" && (!known || p.engine.NotReady() != "") {
 			_, err := p.askJoin(ctx)
 			var out *errNotIn
 			if errors.As(err, &out) {
