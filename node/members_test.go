@@ -330,3 +330,10 @@ func TestDrain(t *testing.T) {
 	w.awaitReady(leader)
 	publish(t, w.nodes[leader].client, "a", "z")
 }
+
+// TestFounderVotes: a founder cannot be a read replica.
+func TestFounderVotes(t *testing.T) {
+	c := single(t, t.TempDir())
+	c.NonVoter = true
+	wants(t, refused(t, c), `non-voter = "true"`, "leave out bootstrap-expect")
+}

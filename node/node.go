@@ -224,6 +224,8 @@ func (p *process) checkFlags() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
+	case c.NonVoter && c.BootstrapExpect > 0:
+		return &ConfigError{"non-voter", "true", "a node that founds a cluster votes: leave out bootstrap-expect to join one as a read replica"}
 	case id.Node != c.ID && (p.hasData.Load() || id.Founding):
 		return &ConfigError{"id", c.ID, fmt.Sprintf("the data folder %s belongs to node %q", c.Dir, id.Node)}
 	case id.Cluster != "" && !id.Joining && !p.hasData.Load():
