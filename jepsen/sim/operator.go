@@ -119,8 +119,10 @@ func (o *operator) replace(ctx context.Context, m *machine) {
 	m.bootNow()
 	m.held.Store(false)
 	<-m.starting
+	// The next one goes when this one votes again: with one voter left an entry would be
+	// committed that the ledger never sees on two disks.
 	o.c.insist("return of "+m.name, func(_ context.Context, e *engine.Engine) error {
-		if !has(e, m.name) {
+		if !slices.Contains(e.Servers(), raft.Server{ID: serverID(m.name), Address: wire.Address(m.index), Suffrage: raft.Voter}) {
 			return errNotYet
 		}
 		return nil
