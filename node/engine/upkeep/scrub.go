@@ -132,6 +132,11 @@ func (k *Keeper) Verify(ctx context.Context, meta segments.FileMeta, pace func(c
 	case err == nil:
 		k.sound++
 		k.read[meta.Hash] = time.Now()
+	case errors.Is(err, segments.ErrNotHere):
+		// It is still in memory, and will be written: read when its turn comes again. Or it
+		// has just gone, and the next note forgets it. In either case the scrub goes on to
+		// another file, instead of asking for this one for ever.
+		k.read[meta.Hash] = time.Now()
 	case errors.Is(err, segments.ErrCorrupt):
 		k.bad++
 		k.last = Bad{File: meta.Name(), Time: time.Now(), Why: err.Error()}

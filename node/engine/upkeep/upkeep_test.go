@@ -300,6 +300,39 @@ func TestScrubResumes(t *testing.T) {
 	})
 }
 
+// TestScrubPassesMemory: a file that the manifest names and that this node has in memory
+// alone, because it builds slowly, is not asked for again and again: time would stand
+// still here.
+func TestScrubPassesMemory(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		one := func(seed uint64) *world {
+			x := &world{t: t, fsys: disk.NewMem(seed), topics: w.topics}
+			x.open()
+			for _, r := range w.all[:entries] {
+				x.log.Append(w.topics.Partition(r.Topic()), r)
+				x.log.Publish()
+			}
+			x.must(x.log.Cut())
+			return x
+		}
+		fast, slow := one(2), one(3)
+		fast.build()
+		slow.install(segments.Edit{Add: fast.log.Proposals()})
+		k := slow.keeper(period, 0)
+		stop := run(k)
+		defer stop()
+		time.Sleep(period)
+		if s := k.Scrubbed(); s.Files != 1 || s.Sound != 0 {
+			t.Fatalf("%+v", s)
+		}
+		slow.build()
+		time.Sleep(period)
+		if s := k.Scrubbed(); s.Sound != 1 || s.Bad != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // TestScrubOff: nothing is read.
 func TestScrubOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
