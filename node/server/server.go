@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -62,8 +61,6 @@ type Server struct {
 	// clients go elsewhere.
 	life context.Context
 	end  context.CancelFunc
-	// turns has as many places as subscriptions may read at the same time, see take.
-	turns chan struct{}
 	api.UnimplementedStreamServer
 	api.UnimplementedPeerServer
 	api.UnimplementedClusterServer
@@ -71,7 +68,7 @@ type Server struct {
 
 // New makes a server. GRPC and HTTP are to be served by the caller.
 func New(o Options) *Server {
-	s := &Server{Options: o, health: health.NewServer(), turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s := &Server{Options: o, health: health.NewServer()}
 	s.life, s.end = context.WithCancel(context.Background())
 	options := append(api.ServerOptions(),
 		grpc.ChainStreamInterceptor(s.guardStream), grpc.ChainUnaryInterceptor(s.guardUnary))

@@ -161,7 +161,7 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 		buffer := api.Buffers.Get(d.limit)
-		records, p, err := d.take(ctx, (*buffer)[:0])
+		records, p, err := d.sub.Next(ctx, (*buffer)[:0], d.limit)
 		*buffer = records
 		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
 		sendErr := d.deliver(frame, p.Count, err != nil)
@@ -175,21 +175,6 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// take reads the next records when it is this subscription's turn. A thousand clients
-// that come back at once would be a thousand goroutines that want a processor, and
-// every step of a publish on its way through the log would wait behind them all. So
-// there are turns, in the order in which they are asked for, no more at a time than
-// processors; each is as long as one batch takes to read.
-func (d *delivery) take(ctx context.Context, dst []byte) ([]byte, message.Progress, error) {
-	select {
-	case d.server.turns <- struct{}{}:
-	case <-ctx.Done():
-		return dst, message.Progress{}, ctx.Err()
-	}
-	defer func() { <-d.server.turns }()
-	return d.sub.Next(ctx, dst, d.limit)
 }
 
 // await returns when there is something to read; meanwhile it tells the position
