@@ -227,7 +227,8 @@ func (m *machine) files() (map[string][]byte, error) {
 	return out, nil
 }
 
-// collectAbove is the heap above which the garbage is collected.
+// collectAbove is the heap above which the garbage is collected, or twice what was left
+// of it the last time, if that is more.
 const collectAbove = 48 << 20
 
 // collect collects garbage until its result is called. It runs without the
@@ -237,6 +238,7 @@ func collect() (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		above := uint64(collectAbove)
 		for {
 			select {
 			case <-done:
@@ -245,9 +247,12 @@ func collect() (stop func()) {
 			}
 			synctest.Wait()
 			var m runtime.MemStats
-			if runtime.ReadMemStats(&m); m.HeapAlloc > collectAbove {
-				runtime.GC()
+			if runtime.ReadMemStats(&m); m.HeapAlloc <= above {
+				continue
 			}
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			above = max(collectAbove, 2*m.HeapAlloc)
 		}
 	})
 	return func() {
