@@ -134,6 +134,21 @@ func (r *Roster) view() view {
 	return view{self: r.ID, servers: r.Raft().GetConfiguration().Configuration().Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady}
 }
 
+// viewOfNow is a view in which only nodes that answer now are alive. One that died a
+// moment ago would else count for the majority that is left without the node that goes.
+func (r *Roster) viewOfNow(ctx context.Context) view {
+	begun := time.Now()
+	r.look(ctx)
+	v := r.view()
+	for id, n := range v.reports {
+		if n.Heard.Before(begun) {
+			n.Heard = time.Time{}
+			v.reports[id] = n
+		}
+	}
+	return v
+}
+
 // begin takes the right to change members on a node that leads.
 func (r *Roster) begin(ctx context.Context) (release func(), err error) {
 	if err := r.Serves(); err != nil {
@@ -161,7 +176,11 @@ func (r *Roster) change(ctx context.Context, id raft.ServerID, c members.Change,
 		return err
 	}
 	defer release()
-	if err := check(r.view()); err != nil {
+	v := r.view()
+	if c.Op == members.Remove || c.Op == members.Wish && !c.Voter {
+		v = r.viewOfNow(ctx)
+	}
+	if err := check(v); err != nil {
 		return err
 	}
 	c.ID = string(id)
