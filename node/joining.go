@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"chorale/api"
 	"chorale/membership"
 	"chorale/node/engine/roster"
+	"chorale/raftfsm"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -49,6 +52,9 @@ func refusal(err error) error {
 // mayJoin asks to be let in with an empty folder. Nothing of Raft runs before: an empty
 // node that answers Raft under an id that voted before could make that vote again.
 func (p *process) mayJoin(ctx context.Context, d membership.Decision) (membership.Decision, error) {
+	if why := p.ambiguous(); why != "" {
+		return membership.Decision{Action: membership.Wait, Why: why}, nil
+	}
 	cluster, err := p.askJoin(ctx)
 	var out *errNotIn
 	switch {
@@ -59,6 +65,37 @@ func (p *process) mayJoin(ctx context.Context, d membership.Decision) (membershi
 	}
 	p.log.Info("let into the cluster", "cluster", cluster)
 	return d, p.folder.letIn(cluster)
+}
+
+// candidates are the nodes with data that an empty node may ask, by their cluster. Gossip
+// may have met nodes of other clusters, by somebody's mixed list of addresses: where any
+// is behind an address of this node's own --join, only clusters of such nodes count.
+func (p *process) candidates() map[raftfsm.ClusterID][]membership.Member {
+	named, all := map[raftfsm.ClusterID]bool{}, map[raftfsm.ClusterID][]membership.Member{}
+	for _, m := range p.directory.members() {
+		if m.HasData && m.Cluster != (raftfsm.ClusterID{}) {
+			all[m.Cluster] = append(all[m.Cluster], m)
+			named[m.Cluster] = named[m.Cluster] || p.seedOf(m) != ""
+		}
+	}
+	if slices.Contains(slices.Collect(maps.Values(named)), true) {
+		maps.DeleteFunc(all, func(c raftfsm.ClusterID, _ []membership.Member) bool { return !named[c] })
+	}
+	return all
+}
+
+// ambiguous says why an empty node asks nobody: it cannot know which cluster is meant.
+func (p *process) ambiguous() string {
+	all := p.candidates()
+	if len(all) < 2 {
+		return ""
+	}
+	var texts []string
+	for cluster, nodes := range all {
+		texts = append(texts, fmt.Sprintf("%x (node %s at %s)", cluster, nodes[0].ID, nodes[0].Gossip))
+	}
+	slices.Sort(texts)
+	return fmt.Sprintf("the folder is empty, and nodes of several clusters are in sight, %s: start it with --join of nodes of one", strings.Join(texts, " and "))
 }
 
 // errNobody is returned when no node of a cluster is in sight.
@@ -83,8 +120,10 @@ func (p *process) askJoin(ctx context.Context) (cluster string, err error) {
 		NonVoter: p.config.NonVoter, HasData: p.hasData.Load(),
 	}
 	err = errNobody
+	all := p.candidates()
 	for _, other := range p.directory.Others() {
-		if m, ok := p.directory.find(other); !ok || !m.HasData {
+		m, ok := p.directory.find(other)
+		if _, wanted := all[m.Cluster]; !ok || !m.HasData || !wanted {
 			continue
 		}
 		one, cancel := context.WithTimeout(ctx, joinWait)
