@@ -8,6 +8,7 @@ import (
 	"chorale/api"
 	"chorale/membership"
 	"chorale/raftfsm"
+	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
 )
@@ -18,10 +19,11 @@ type directory struct {
 	gossip  *membership.Gossip
 	cluster func() raftfsm.ClusterID
 	servers func() []raft.Server // of Raft's configuration
+	members func() members.List  // the replicated list
 }
 
-// members are the other nodes of this cluster, and those of none yet, by id.
-func (d directory) members() []membership.Member {
+// others are the other nodes of this cluster, and those of none yet, by id.
+func (d directory) others() []membership.Member {
 	return slices.DeleteFunc(d.gossip.Members(), func(m membership.Member) bool { return !d.ours(m) })
 }
 
@@ -44,7 +46,7 @@ func (d directory) API(id raft.ServerID) (string, bool) {
 
 // Others implements peers.Directory: the living first.
 func (d directory) Others() []raft.ServerID {
-	members := d.members()
+	members := d.others()
 	slices.SortStableFunc(members, func(a, b membership.Member) int {
 		return cmp.Compare(rank(a.State), rank(b.State))
 	})
@@ -76,7 +78,8 @@ func (d directory) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	return "", fmt.Errorf("the address of node %s is not known", id)
 }
 
-// status joins Raft's configuration with gossip: a node of either is listed.
+// status joins Raft's configuration with gossip: a node of either is listed, but for
+// those that were removed, which gossip remembers for a while.
 func (d directory) status(servers []raft.Server, leader raft.ServerID) []*api.MemberStatus {
 	byID := map[string]*api.MemberStatus{}
 	for _, s := range servers {
@@ -85,8 +88,12 @@ func (d directory) status(servers []raft.Server, leader raft.ServerID) []*api.Me
 			Gossip: "unknown", Leader: s.ID == leader,
 		}
 	}
-	for _, m := range append(d.members(), d.gossip.Self()) {
+	list := d.members()
+	for _, m := range append(d.others(), d.gossip.Self()) {
 		s := byID[m.ID]
+		if listed, _ := list.Find(m.ID); s == nil && listed.Removed {
+			continue
+		}
 		if s == nil {
 			s = &api.MemberStatus{NodeId: m.ID}
 			byID[m.ID] = s

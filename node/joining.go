@@ -72,7 +72,7 @@ func (p *process) mayJoin(ctx context.Context, d membership.Decision) (membershi
 // is behind an address of this node's own --join, only clusters of such nodes count.
 func (p *process) candidates() map[raftfsm.ClusterID][]membership.Member {
 	named, all := map[raftfsm.ClusterID]bool{}, map[raftfsm.ClusterID][]membership.Member{}
-	for _, m := range p.directory.members() {
+	for _, m := range p.directory.others() {
 		if m.HasData && m.Cluster != (raftfsm.ClusterID{}) {
 			all[m.Cluster] = append(all[m.Cluster], m)
 			named[m.Cluster] = named[m.Cluster] || p.seedOf(m) != ""

@@ -205,6 +205,15 @@ func TestMembers(t *testing.T) {
 	}
 	wants(t, w.ends("n4"), "n4 was removed from the cluster", "empty its data folder")
 	w.untilRole("n1", "n4", api.Member_NONE)
+	st, err := w.nodes["n1"].client.GetStatus(t.Context(), &api.GetStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range st.Members { // gossip still knows it
+		if m.NodeId == "n4" {
+			t.Errorf("status lists the removed node: %v", m)
+		}
+	}
 	w.start("n4")
 	wants(t, w.ends("n4"), "n4 was removed from the cluster", "empty its data folder")
 	if m := w.member("n3", "n4"); m.GetWish() != api.Member_NONE || m.GetRole() != api.Member_NONE {

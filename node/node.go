@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"net"
 	"net/http"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"chorale/node/peers"
 	"chorale/node/raftlog"
 	"chorale/node/server"
+	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -116,7 +116,10 @@ func (p *process) open() error {
 	if err := p.startGossip(); err != nil {
 		return err
 	}
-	p.directory = directory{gossip: p.gossip, cluster: p.folder.cluster, servers: func() []raft.Server { return p.engine.Servers() }}
+	p.directory = directory{
+		gossip: p.gossip, cluster: p.folder.cluster, servers: func() []raft.Server { return p.engine.Servers() },
+		members: func() members.List { return p.engine.Members() },
+	}
 	transport := newRaftTransport(layer, p.directory)
 	p.onClose(transport.Close)
 	p.peers = peers.New(p.directory, p.log.Named("peers"))

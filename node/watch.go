@@ -57,7 +57,7 @@ func (p *process) noteStrangers(known map[string]bool, start bool) error {
 		}
 		known[m.ID] = true
 		p.log.Warn("a node of another cluster is in the gossip and is left alone", "node", m.ID, "address", m.Gossip, "cluster", fmt.Sprintf("%x", m.Cluster))
-		if seed := p.seedOf(m); start && seed != "" && len(p.directory.members()) == 0 {
+		if seed := p.seedOf(m); start && seed != "" && len(p.directory.others()) == 0 {
 			return &ConfigError{Key: "join", Value: seed, Allowed: fmt.Sprintf(
 				"want nodes of cluster %s, whose folder %s is; at this address is node %s of cluster %x",
 				p.folder.get().Cluster, p.config.Dir, m.ID, m.Cluster)}
