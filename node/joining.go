@@ -84,9 +84,17 @@ func (p *process) candidates() map[raftfsm.ClusterID][]membership.Member {
 	return all
 }
 
+// namedWait is how long an empty node waits to see one behind an address of its own
+// --join before others will do: gossip tells of the nodes one by one, in any order.
+const namedWait = 3 * time.Second
+
 // ambiguous says why an empty node asks nobody: it cannot know which cluster is meant.
 func (p *process) ambiguous() string {
 	all := p.candidates()
+	if named := func(m membership.Member) bool { return p.seedOf(m) != "" }; !slices.ContainsFunc(p.directory.others(), named) &&
+		time.Since(p.begun) < namedWait {
+		return "the folder is empty: waiting for a node behind an address of --join"
+	}
 	if len(all) < 2 {
 		return ""
 	}

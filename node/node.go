@@ -49,7 +49,7 @@ func runNode(ctx context.Context, c Config, ready func(Addresses)) (err error) {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	p := &process{config: c, log: c.logger(), ready: ready}
+	p := &process{config: c, log: c.logger(), ready: ready, begun: time.Now()}
 	p.formation.Store("starting")
 	p.drained, p.drain = context.WithCancel(context.Background())
 	defer p.drain()
@@ -85,6 +85,7 @@ type process struct {
 	// formation is why Raft does not run yet; "" once it does.
 	formation atomic.Value // string
 	hasData   atomic.Bool
+	begun     time.Time
 	// drained ends with drain, by request of an operator.
 	drained context.Context
 	drain   context.CancelFunc
