@@ -143,7 +143,7 @@ func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool,
 	for {
 		d, err := s.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF), ctx.Err() != nil:
+		case errors.Is(err, io.EOF), err != nil && ctx.Err() != nil:
 			r.To = max(r.To, s.Position().Seq)
 			return nil
 		case err != nil:
