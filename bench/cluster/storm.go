@@ -32,12 +32,12 @@ func (o Options) storm(ctx context.Context, c *procs.Cluster, add func(string, s
 	if err := calm(ctx, leader); err != nil {
 		return err
 	}
-	for row, clients := range map[string]int{rows[12].name: 1, rows[13].name: stormClients} {
-		s, err := recoverPartitions(ctx, leader, clients, o.Load)
+	for _, l := range []struct{ row, clients int }{{12, 1}, {13, stormClients}} {
+		s, err := recoverPartitions(ctx, leader, l.clients, o.Load)
 		if err != nil {
 			return err
 		}
-		add(row, s)
+		add(rows[l.row].name, s)
 	}
 	alone, err := publishPaced(ctx, leader, o.Load)
 	if err != nil {

@@ -60,15 +60,17 @@ func (c Change) check() error {
 	return nil
 }
 
+// bit is the flag if it is set, else 0.
+func bit(set bool, flag byte) byte {
+	if set {
+		return flag
+	}
+	return 0
+}
+
 // Append appends the change's bytes.
 func (c Change) Append(b []byte) []byte {
-	flags := byte(0)
-	if c.Voter {
-		flags |= flagVoter
-	}
-	if c.HasData {
-		flags |= flagData
-	}
+	flags := bit(c.Voter, flagVoter) | bit(c.HasData, flagData)
 	b = append(b, byte(c.Op), flags, 0, 0, 0, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.Incarnation))
 	return append(b, c.ID...)
@@ -90,12 +92,7 @@ func DecodeChange(b []byte) (Change, error) {
 func (l List) Encode() []byte {
 	var b []byte
 	for _, m := range l {
-		flags := byte(0)
-		for flag, set := range map[byte]bool{flagVoter: m.Voter, flagRemoved: m.Removed, flagInvited: m.Invited} {
-			if set {
-				flags |= flag
-			}
-		}
+		flags := bit(m.Voter, flagVoter) | bit(m.Removed, flagRemoved) | bit(m.Invited, flagInvited)
 		b = append(b, flags, byte(len(m.ID)), 0, 0, 0, 0, 0, 0)
 		b = binary.LittleEndian.AppendUint64(b, uint64(m.Incarnation))
 		b = binary.LittleEndian.AppendUint64(b, m.Changed)
