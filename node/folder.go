@@ -33,6 +33,7 @@ const (
 	peersFile    = "peers.json"
 	lockFile     = "lock"
 	raftDir      = "raft"
+	logFile      = "raft.db" // in raftDir
 )
 
 // identity is what a folder remembers of its node.
@@ -51,6 +52,10 @@ type identity struct {
 	// Founding: this node is one of the first members of its cluster and has not
 	// seen data on all of them yet.
 	Founding bool `json:"founding,omitempty"`
+	// Recovering: Survivor.Recover began on this folder and has not ended.
+	Recovering bool `json:"recovering,omitempty"`
+	// Former is the cluster that Survivor.Recover made the present one of, as Cluster.
+	Former string `json:"former_cluster_id,omitempty"`
 }
 
 // folder is the locked data folder of a running node. Safe for concurrent use.

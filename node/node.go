@@ -195,7 +195,7 @@ func (p *process) listen() (*raftLayer, error) {
 func (p *process) openRaftLog() (raft.SnapshotStore, error) {
 	dir := filepath.Join(p.config.Dir, raftDir)
 	var err error
-	if p.raftLog, err = raftlog.Open(filepath.Join(dir, "raft.db"), raftlog.DefaultDeadline); err != nil {
+	if p.raftLog, err = raftlog.Open(filepath.Join(dir, logFile), raftlog.DefaultDeadline); err != nil {
 		return nil, err
 	}
 	p.onClose(p.raftLog.Close)
@@ -228,6 +228,8 @@ func (p *process) checkFlags() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("data folder %s: read %s: %w", c.Dir, peersFile, err)
+	case id.Recovering:
+		return fmt.Errorf("data folder %s: chorale recover-quorum began here and did not end: run it again", c.Dir)
 	case c.NonVoter && c.BootstrapExpect > 0:
 		return &ConfigError{"non-voter", "true", "a node that founds a cluster votes: leave out bootstrap-expect to join one as a read replica"}
 	case id.Node != c.ID && (p.hasData.Load() || id.Founding):

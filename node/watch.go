@@ -56,10 +56,15 @@ func (p *process) noteStrangers(known map[string]bool, start bool) error {
 			continue
 		}
 		known[m.ID] = true
+		if former := p.folder.get().Former; former != "" && former == fmt.Sprintf("%x", m.Cluster) {
+			p.log.Warn("a node of the cluster that this one was recovered from still runs and is left alone: stop it, empty its folder, and let it join",
+				"node", m.ID, "address", m.Gossip, "cluster", former)
+			continue
+		}
 		p.log.Warn("a node of another cluster is in the gossip and is left alone", "node", m.ID, "address", m.Gossip, "cluster", fmt.Sprintf("%x", m.Cluster))
 		if seed := p.seedOf(m); start && seed != "" && len(p.directory.others()) == 0 {
 			return &ConfigError{Key: "join", Value: seed, Allowed: fmt.Sprintf(
-				"want nodes of cluster %s, whose folder %s is; at this address is node %s of cluster %x",
+				"want nodes of cluster %s, whose folder %s is; at this address is node %s of cluster %x. If that one was made of this node's cluster by chorale recover-quorum, empty the folder and leave out bootstrap-expect: the node then joins as a new one",
 				p.folder.get().Cluster, p.config.Dir, m.ID, m.Cluster)}
 		}
 	}

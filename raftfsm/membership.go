@@ -49,6 +49,28 @@ func (f *FSM) Members() (members.List, <-chan struct{}) {
 	return f.state.members, f.joined
 }
 
+// Refound makes what was restored and applied so far the state of a new cluster with one
+// node: the one of that id and folder. configured are the nodes of Raft's configuration.
+// No entry says so: a snapshot has to follow before anything else is applied. The error
+// says that the node is none to go on with, and changes nothing.
+func (f *FSM) Refound(cluster ClusterID, id string, folder members.Incarnation, configured []string) error {
+	switch {
+	case f.halted != nil:
+		return f.halted
+	case f.state.genesis == (Genesis{}):
+		return ErrNoGenesis
+	}
+	list, err := f.state.members.Alone(f.state.index, id, folder, configured)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.state.genesis.Cluster = cluster
+	f.mu.Unlock()
+	f.setMembers(list)
+	return nil
+}
+
 func (s *restored) readMembers(r *frames.Reader) {
 	b := make([]byte, r.UpTo(members.MaxListBytes))
 	r.Full(b)

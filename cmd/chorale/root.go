@@ -4,6 +4,7 @@ import (
 	"chorale/cmd/bench"
 	"chorale/cmd/imports"
 	"chorale/cmd/members"
+	"chorale/cmd/quorum"
 	"chorale/cmd/retention"
 	"chorale/cmd/settings"
 
@@ -50,7 +51,7 @@ func newRootCmd() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(), newDevCmd(), members.New(), members.NewDrain())
+	add(groupServer, newServeCmd(), newDevCmd(), members.New(), members.NewDrain(), quorum.New())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), imports.New(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newVerifyCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs what a user would type: testdata/*.txtar. A script finds four
-// free ports from $PORT on and four from $PORT2 on, and CHORALE_ADDR is the API of
+// free ports from $PORT, $PORT2 and $PORT3 on, and CHORALE_ADDR is the API of
 // a node at $PORT. Beside the usual commands it has
 //
 //	exits CODE COMMAND...     run it, want this exit code
@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"PORT", "PORT2"} {
+			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
 				port, err := freePorts(4)
 				if err != nil {
 					return err

@@ -39,7 +39,7 @@ func print(w io.Writer, r *api.ListMembersResponse) error {
 		return err
 	}
 	if r.LeaderId == "" {
-		_, err := fmt.Fprintf(w, "\nno leader is known: this is what node %s knows by itself. Nothing can change until a majority of the voters runs\n", r.NodeId)
+		_, err := fmt.Fprintf(w, "\nno leader is known: this is what node %s knows by itself. Nothing can change until a majority of the voters runs;\nif it is gone for good, see chorale recover-quorum --help\n", r.NodeId)
 		return err
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // noLeader is the answer to what only a leader can do.
-const noLeader = "no leader is known: the cluster has no majority of its voters, so nothing can change until enough of them run again"
+const noLeader = "no leader is known: the cluster has no majority of its voters, so nothing can change until enough of them run again; if they are gone for good, see chorale recover-quorum --help"
 
 // changes are the calls that change members, by what they are asked for.
 var changes = map[api.ChangeMemberRequest_Change]func(*roster.Roster, context.Context, raft.ServerID) error{

@@ -199,6 +199,34 @@ func (l List) put(m Member) (List, error) {
 	return out, nil
 }
 
+// Alone is the list of a cluster that has lost all nodes but one: that one votes, with
+// this folder, and all others are removed, those of configured too, which may have no
+// record yet. Who is only invited stays so. The error is that of a join: a node that was
+// removed, or whose id has passed to another folder, is not what is left of a cluster.
+func (l List) Alone(index uint64, id string, folder Incarnation, configured []string) (List, error) {
+	others := slices.Clone(configured)
+	for _, m := range l {
+		if m.live() && !m.Invited {
+			others = append(others, m.ID)
+		}
+	}
+	var steps []Change
+	slices.Sort(others)
+	for _, other := range slices.Compact(others) {
+		if m, _ := l.Find(other); other != id && (!m.Removed || m.Invited) {
+			steps = append(steps, Change{Op: Remove, ID: other})
+		}
+	}
+	steps = append(steps, Change{Op: Join, ID: id, Incarnation: folder, Voter: true, HasData: true}, Change{Op: Wish, ID: id, Voter: true})
+	for _, c := range steps {
+		var err error
+		if l, err = l.Apply(index, c); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
 // live reports whether a member counts towards MaxLive.
 func (m Member) live() bool { return !m.Removed || m.Invited }
 

@@ -231,3 +231,46 @@ func TestBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestAlone: all others are removed, whoever names them, but for the invited; and who was
+// removed, or has another folder, is not left over.
+func TestAlone(t *testing.T) {
+	l := List{}
+	for i, c := range []Change{
+		{Op: Join, ID: "a", Incarnation: 1, Voter: true, HasData: true},
+		{Op: Join, ID: "b", Incarnation: 2, Voter: true, HasData: true},
+		{Op: Join, ID: "r", Incarnation: 3},
+		{Op: Join, ID: "x", Incarnation: 4},
+		{Op: Remove, ID: "x"},
+		{Op: Invite, ID: "y", Voter: true},
+	} {
+		var err error
+		if l, err = l.Apply(uint64(i+1), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone, err := l.Alone(9, "r", 3, []string{"a", "b", "c", "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := List{
+		{ID: "a", Incarnation: 1, Removed: true, Changed: 9},
+		{ID: "b", Incarnation: 2, Removed: true, Changed: 9},
+		{ID: "c", Removed: true, Changed: 9},
+		{ID: "r", Incarnation: 3, Voter: true, Changed: 9},
+		{ID: "x", Incarnation: 4, Removed: true, Changed: 5},
+		{ID: "y", Voter: true, Invited: true, Changed: 6},
+	}
+	if !slices.Equal(alone, want) {
+		t.Errorf("%v, want %v", alone, want)
+	}
+	if again, err := alone.Alone(10, "r", 3, []string{"r"}); err != nil || !slices.Equal(again, want) {
+		t.Errorf("once more: %v, %v", again, err)
+	}
+	if _, err := l.Alone(9, "x", 4, nil); !errors.Is(err, ErrRemoved) {
+		t.Errorf("who was removed: %v", err)
+	}
+	if _, err := l.Alone(9, "b", 5, nil); !errors.Is(err, ErrOtherFolder) {
+		t.Errorf("another folder: %v", err)
+	}
+}
