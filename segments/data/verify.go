@@ -62,7 +62,7 @@ func Verify(fsys disk.FS, path string, meta manifest.FileMeta, pace func(bytes i
 	defer f.Close()
 	disk.Forget(f)
 	defer disk.Forget(f)
-	sum, buf := NewSum(), make([]byte, verifyBytes)
+	sum, buf := NewSum(), make([]byte, min(verifyBytes, meta.Bytes+1))
 	for off := int64(0); off <= meta.Bytes; {
 		n := min(verifyBytes, meta.Bytes+1-off) // one byte more, to find what is too long
 		if err := pace(n); err != nil {

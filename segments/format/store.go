@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"runtime"
 
 	"chorale/message"
 
@@ -182,13 +183,17 @@ func newUnpacker() *zstd.Decoder {
 	return d
 }
 
-// newPacker makes the encoder of blocks. All nodes must pack alike, so its settings
-// are part of the format: a change of them is a new version.
-func newPacker() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
+// packing is shared as the unpacker is: an encoder's tables are 1.4 MB, and what it packs
+// does not depend on what it has packed before. All nodes must pack alike, so its
+// settings are part of the format: a change of them is a new version.
+var packing = newPacking()
+
+func newPacking() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(128<<10))
 	if err != nil {
 		panic(fmt.Sprintf("format: options of the encoder: %v", err))
 	}
+	e.EncodeAll([]byte{0}, nil) // what it makes, it makes with the first block
 	return e
 }

@@ -181,17 +181,16 @@ func TestListsModel(t *testing.T) {
 	})
 }
 
-// TestPackerForgets: what a packer has packed before makes no difference, else
-// replicas would differ.
-func TestPackerForgets(t *testing.T) {
+// TestPackingForgets: what was packed before makes no difference, else replicas would
+// differ.
+func TestPackingForgets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	used := NewPacker()
 	for i := range 200 {
 		b := make([]byte, 1+rng.IntN(StoreBlockTarget))
 		for j := range b {
 			b[j] = byte(rng.IntN(1 + i%7*9))
 		}
-		if !bytes.Equal(used.encoder.EncodeAll(b, nil), NewPacker().encoder.EncodeAll(b, nil)) {
+		if !bytes.Equal(packing.EncodeAll(b, nil), newPacking().EncodeAll(b, nil)) {
 			t.Fatalf("block %d is packed in two ways", i)
 		}
 	}

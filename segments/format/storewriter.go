@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"chorale/message"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // StoreWriter gathers the records of one store. Its blocks go out as they are
@@ -31,13 +29,10 @@ type storeTopic struct {
 }
 
 // Packer compresses blocks; one serves any number of writers of one goroutine.
-type Packer struct {
-	encoder *zstd.Encoder
-	buf     []byte
-}
+type Packer struct{ buf []byte }
 
 // NewPacker makes a packer.
-func NewPacker() *Packer { return &Packer{encoder: newPacker()} }
+func NewPacker() *Packer { return new(Packer) }
 
 // NewStoreWriter starts a store of the range from first to last.
 func NewStoreWriter(p *Packer, first, last uint64, firstTime, lastTime int64) *StoreWriter {
@@ -79,7 +74,7 @@ func (w *StoreWriter) End() (stored []byte) {
 	if w.open.Count == 0 {
 		return nil
 	}
-	stored = w.packer.encoder.EncodeAll(w.buf, w.packer.buf[:0])
+	stored = packing.EncodeAll(w.buf, w.packer.buf[:0])
 	w.packer.buf = stored
 	w.open.Stored, w.open.Raw, w.open.Sum = uint32(len(stored)), uint32(len(w.buf)), message.Sum(stored)
 	w.table = appendStoreBlock(w.table, w.open, w.before)

@@ -14,6 +14,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
 
 	"chorale/disk"
 	"chorale/message"
@@ -178,6 +179,9 @@ func (b *Builder) Abort() {
 // writeBuffer is how many bytes go to the disk in one call.
 const writeBuffer = 256 << 10
 
+// writers are used again: a layer of a thousand small stores writes as many files.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
+
 // WriteSynced makes a durable file whose name is not yet durable. What is left of
 // it after an error is removed at the next start.
 func WriteSynced(fsys disk.FS, path string, write func(io.Writer) error) (err error) {
@@ -186,7 +190,12 @@ func WriteSynced(fsys disk.FS, path string, write func(io.Writer) error) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	w := bufio.NewWriterSize(f, writeBuffer)
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(f)
+	defer func() {
+		w.Reset(nil)
+		writers.Put(w)
+	}()
 	if err := write(w); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func build(o Options, all []message.Record, between func()) (metas []manifest.Fi
 func TestSpoolMakesNoDifference(t *testing.T) {
 	table, all := stream(9000, 900)
 	var want []manifest.FileMeta
-	for _, memory := range []int{0, spoolChunk, 100 << 20} {
+	for _, memory := range []int{0, lastChunk, 100 << 20} {
 		m := disk.NewMem(1)
 		if err := m.MkdirAll("data"); err != nil {
 			t.Fatal(err)

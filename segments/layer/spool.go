@@ -34,8 +34,9 @@ type place struct {
 }
 
 const (
-	inFile     = -1
-	spoolChunk = 1 << 20
+	inFile = -1
+	// Chunks of memory grow from the first size to the last, each twice the one before.
+	firstChunk, lastChunk = 64 << 10, 1 << 20
 )
 
 func newSpool(fsys disk.FS, path string, memory int) *spool {
@@ -51,7 +52,7 @@ func (s *spool) put(b []byte) (place, error) {
 		*c = append(*c, b...)
 		return p, nil
 	}
-	if n := max(spoolChunk, len(b)); n <= s.left {
+	if n := max(min(firstChunk<<min(len(s.chunks), 16), lastChunk), len(b)); n <= s.left {
 		s.left -= n
 		s.chunks = append(s.chunks, append(make([]byte, 0, n), b...))
 		p.chunk++
