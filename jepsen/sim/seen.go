@@ -60,7 +60,7 @@ func (c *cluster) look(h *history.History) {
 
 // lagging notes a reader whose next message has left the tip.
 func (c *cluster) lagging(e *engine.Engine, at uint64) {
-	if at+1 < e.Status().Tip.Floor {
+	if at+1 < e.Floor() {
 		c.saw("a reader fell behind the tip")
 	}
 }

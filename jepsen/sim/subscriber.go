@@ -59,10 +59,10 @@ func (c *cluster) probe(ctx context.Context, number int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		m := c.machines[rng.IntN(nodes)]
 		if p := m.process(); p != nil {
-			st := p.engine.Status()
-			start := uint64(rng.Int64N(int64(st.View.LastSeq) + 1))
-			if near := int64(st.Tip.Floor) - 10 + rng.Int64N(50); near >= 0 && rng.IntN(4) > 0 {
-				start = min(uint64(near), st.View.LastSeq)
+			end := p.engine.End()
+			start := uint64(rng.Int64N(int64(end) + 1))
+			if near := int64(p.engine.Floor()) - 10 + rng.Int64N(50); near >= 0 && rng.IntN(4) > 0 {
+				start = min(uint64(near), end)
 			}
 			s := &subscriber{
 				c: c, id: probes*(number+1) + i, rng: rng, filters: pick(rng, filterSets...),

@@ -29,6 +29,9 @@ func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.fsm.View().Genes
 // End is the newest seq that this node has applied.
 func (e *Engine) End() uint64 { return e.machine.fsm.View().LastSeq }
 
+// Floor is the oldest seq in memory.
+func (e *Engine) Floor() uint64 { return e.tip.Floor() }
+
 // Servers is Raft's newest configuration, perhaps not committed yet; nil before
 // Raft runs.
 func (e *Engine) Servers() []raft.Server {
