@@ -3637,7 +3637,17 @@ type GetHealthResponse struct {
 	MissingFiles uint64                 `protobuf:"varint,5,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
 	MissingBytes uint64                 `protobuf:"varint,6,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
 	// Whom the node follows.
-	LeaderId      string `protobuf:"bytes,7,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	LeaderId string `protobuf:"bytes,7,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	// Files of the manifest that are not on the node's disk: missing, or still to be built
+	// from memory.
+	UndurableFiles uint64 `protobuf:"varint,8,opt,name=undurable_files,json=undurableFiles,proto3" json:"undurable_files,omitempty"`
+	// The hashes of segments that the node has built and that no edit has named yet,
+	// oldest first.
+	Built [][]byte `protobuf:"bytes,9,rep,name=built,proto3" json:"built,omitempty"`
+	// The newest compaction plan that the node was done with, and the SHA-256 of the hashes
+	// of what it has built for it; zeros if it could not.
+	Plan          uint64 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`
+	PlanSum       []byte `protobuf:"bytes,11,opt,name=plan_sum,json=planSum,proto3" json:"plan_sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3719,6 +3729,34 @@ func (x *GetHealthResponse) GetLeaderId() string {
 		return x.LeaderId
 	}
 	return ""
+}
+
+func (x *GetHealthResponse) GetUndurableFiles() uint64 {
+	if x != nil {
+		return x.UndurableFiles
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetBuilt() [][]byte {
+	if x != nil {
+		return x.Built
+	}
+	return nil
+}
+
+func (x *GetHealthResponse) GetPlan() uint64 {
+	if x != nil {
+		return x.Plan
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetPlanSum() []byte {
+	if x != nil {
+		return x.PlanSum
+	}
+	return nil
 }
 
 var File_chorale_proto protoreflect.FileDescriptor
@@ -4035,7 +4073,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x12\n" +
-	"\x10GetHealthRequest\"\xf9\x01\n" +
+	"\x10GetHealthRequest\"\xe7\x02\n" +
 	"\x11GetHealthResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
@@ -4044,7 +4082,12 @@ const file_chorale_proto_rawDesc = "" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12#\n" +
 	"\rmissing_files\x18\x05 \x01(\x04R\fmissingFiles\x12#\n" +
 	"\rmissing_bytes\x18\x06 \x01(\x04R\fmissingBytes\x12\x1b\n" +
-	"\tleader_id\x18\a \x01(\tR\bleaderId2\xf3\x04\n" +
+	"\tleader_id\x18\a \x01(\tR\bleaderId\x12'\n" +
+	"\x0fundurable_files\x18\b \x01(\x04R\x0eundurableFiles\x12\x14\n" +
+	"\x05built\x18\t \x03(\fR\x05built\x12\x12\n" +
+	"\x04plan\x18\n" +
+	" \x01(\x04R\x04plan\x12\x19\n" +
+	"\bplan_sum\x18\v \x01(\fR\aplanSum2\xf3\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
 	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12F\n" +

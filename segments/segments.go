@@ -186,12 +186,8 @@ func (l *Log) DurableEnd() uint64 {
 	defer l.mu.Unlock()
 	v := l.view.Load()
 	end := v.manifest.Oldest() - 1
-	for next := end + 1; ; next = end + 1 {
-		i := v.manifest.Find(next)
-		if i == len(v.files) {
-			break
-		}
-		if x, ok := v.keptAt(next); ok {
+	for i := v.manifest.Find(end + 1); i < len(v.files); i = v.manifest.Find(end + 1) {
+		if x, ok := v.keptAt(end + 1); ok {
 			end = x.last
 		} else if m := v.manifest.Files[i]; v.whole(m.First, m.Last) {
 			end = m.Last

@@ -138,12 +138,9 @@ type StoreBuilder struct {
 func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
 	return &StoreBuilder{log: l, first: first, last: last, builder: layer.New(layer.Options{
 		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level, Claim: l.folder.Claim,
-		Stores: stores, StoreOf: storeOf, Name: l.o.Topics.Name, SpoolMemory: spoolMemory,
+		Stores: stores, StoreOf: storeOf, Name: l.o.Topics.Name, SpoolMemory: layer.SpoolMemory,
 	})}, nil
 }
-
-// spoolMemory is how many bytes of finished blocks a builder keeps in memory.
-const spoolMemory = 64 << 20
 
 // Add copies the next record of the range: seqs rise by one from first. The error is
 // the disk's; only Abort may follow it.

@@ -166,6 +166,16 @@ func (l *Log) Missing() []FileMeta {
 	return out
 }
 
+// Undurable counts the files of the manifest that are not on the disk here.
+func (l *Log) Undurable() (n int) {
+	for _, f := range l.view.Load().files {
+		if f == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Changed is closed when the list of proposals or that of missing files may have
 // changed. Ask for it before asking for the lists.
 func (l *Log) Changed() <-chan struct{} {

@@ -9,6 +9,7 @@ import (
 
 	"chorale/compactor"
 	"chorale/node/engine/building"
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -201,10 +202,13 @@ func (e *Engine) nextPlan(ctx context.Context) error {
 	return result.Err
 }
 
-// endPlan proposes the edit of a plan, or gives it up if it cannot be built or its
-// edit is refused.
+// endPlan proposes the edit of a plan when a majority has built it, or gives it up if it
+// cannot be built or its edit is refused.
 func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built building.Result) error {
 	cause := built.Failed
+	if cause == nil && e.roster.Majority(ctx, func(h roster.Health) int { return h.Made(plan.Index, built.Sum()) }) < 0 {
+		cause = errors.New("a majority of the voters could not build it, or built other files than this node")
+	}
 	if cause == nil {
 		result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
 		if err != nil {

@@ -94,6 +94,10 @@ const Dir = "segments"
 // Genesis.SegmentBytes of memory and of snapshot.
 const pendingStretches = 2
 
+// heldStretches is how many stretches that are built here may wait for their edit before
+// publishers do: the edit waits for a majority, one of which may be slow.
+const heldStretches = 16
+
 // Open looks at the files of the history. Nothing runs until Run, which restores
 // the rest from Raft's snapshot and log; these must fit together (package raftlog
 // sees to that).
@@ -248,14 +252,22 @@ func (e *Engine) check(batch []byte) error {
 	return nil
 }
 
-// admit waits for room in the queue.
+// admit waits for room in the queue, and in memory: what is published stays there until
+// a majority has it in files.
 func (e *Engine) admit(ctx context.Context, bytes int64) error {
-	if e.budget.TryAcquire(bytes) {
+	if len(e.history.Proposals()) <= heldStretches && e.budget.TryAcquire(bytes) {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
+	for changed := e.history.Changed(); len(e.history.Proposals()) > heldStretches; changed = e.history.Changed() {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d parts of the stream wait in memory until a majority of the nodes has them in files: %w", heldStretches, ctx.Err())
+		}
+	}
 	if err := e.budget.Acquire(ctx, bytes); err != nil {
 		return fmt.Errorf("the queue of %d bytes is full: %w", e.settings.QueueBytes, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
 
@@ -114,16 +115,15 @@ func (e *Engine) takeOver(ctx context.Context) bool {
 	return true
 }
 
-// proposeBuilt proposes the segments that are built here, until ctx ends.
+// proposeBuilt proposes the segments that are built here and on a majority, until ctx
+// ends.
 func (e *Engine) proposeBuilt(ctx context.Context) {
 	for {
 		changed := e.history.Changed()
 		files := e.history.Proposals()
 		if len(files) > 0 {
-			if err := e.proposeFiles(ctx, files); err == nil {
-				continue
-			}
-			if !pause(ctx, dutyPause) {
+			n := e.roster.Majority(ctx, func(h roster.Health) int { return h.Has(files) })
+			if n == 0 || e.proposeFiles(ctx, files[:n]) != nil && !pause(ctx, dutyPause) {
 				return
 			}
 			continue

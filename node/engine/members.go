@@ -31,7 +31,13 @@ func (e *Engine) Members() members.List {
 
 // Health is how far this node is. What it is building itself is not missing.
 func (e *Engine) Health() roster.Health {
-	h := roster.Health{Incarnation: e.settings.Incarnation}
+	done, _ := e.compaction.Newest()
+	h := roster.Health{
+		Incarnation: e.settings.Incarnation, Undurable: e.history.Undurable(), Plan: done.Plan, PlanSum: done.Sum(),
+	}
+	for _, f := range e.history.Proposals() {
+		h.Built = append(h.Built, f.Hash)
+	}
 	for _, m := range e.history.Missing() {
 		if !e.compaction.Makes(m) {
 			h.MissingFiles++

@@ -218,10 +218,17 @@ func (p *Peers) Health(ctx context.Context, id raft.ServerID) (roster.Health, er
 	if err != nil {
 		return roster.Health{}, fmt.Errorf("node %s: %w", id, err)
 	}
-	return roster.Health{
+	out := roster.Health{
 		Incarnation: members.Incarnation(h.Incarnation), Applied: h.AppliedIndex, Leader: raft.ServerID(h.LeaderId),
-		MissingFiles: int(h.MissingFiles), MissingBytes: int64(h.MissingBytes),
-	}, nil
+		MissingFiles: int(h.MissingFiles), MissingBytes: int64(h.MissingBytes), Undurable: int(h.UndurableFiles), Plan: h.Plan,
+	}
+	copy(out.PlanSum[:], h.PlanSum)
+	for _, b := range h.Built {
+		var sum segments.Hash
+		copy(sum[:], b) // of another length, it is that of no file
+		out.Built = append(out.Built, sum)
+	}
+	return out, nil
 }
 
 // Opens implements server.Leader.

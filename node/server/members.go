@@ -144,10 +144,15 @@ func (s *Server) sameCluster(id string) error {
 // GetHealth implements api.PeerServer.
 func (s *Server) GetHealth(context.Context, *api.GetHealthRequest) (*api.GetHealthResponse, error) {
 	h := s.Engine.Health()
-	return &api.GetHealthResponse{
+	out := &api.GetHealthResponse{
 		NodeId: string(s.Engine.ID()), Incarnation: uint64(h.Incarnation), ClusterId: s.cluster(), AppliedIndex: h.Applied,
 		MissingFiles: uint64(h.MissingFiles), MissingBytes: uint64(h.MissingBytes), LeaderId: string(h.Leader),
-	}, nil
+		UndurableFiles: uint64(h.Undurable), Plan: h.Plan, PlanSum: h.PlanSum[:],
+	}
+	for _, f := range h.Built {
+		out.Built = append(out.Built, f[:])
+	}
+	return out, nil
 }
 
 // ListMembers implements api.ClusterServer. The leader knows how far everybody is;

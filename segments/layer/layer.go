@@ -176,6 +176,9 @@ func (b *Builder) Abort() {
 	b.stores = nil
 }
 
+// SpoolMemory is how many bytes of finished blocks a builder keeps in memory, usually.
+const SpoolMemory = 64 << 20
+
 // writeBuffer is how many bytes go to the disk in one call.
 const writeBuffer = 256 << 10
 

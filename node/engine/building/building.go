@@ -4,6 +4,7 @@ package building
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -23,6 +24,18 @@ type Result struct {
 	Plan   uint64 // its index, 0 before the first
 	Files  []segments.FileMeta
 	Failed error // not the disk's: the plan should be abandoned
+}
+
+// Sum tells the result from every other one of the plan; zero if there are no files.
+func (r Result) Sum() (sum segments.Hash) {
+	if r.Failed != nil {
+		return sum
+	}
+	h := sha256.New()
+	for _, f := range r.Files {
+		_, _ = h.Write(f.Hash[:])
+	}
+	return segments.Hash(h.Sum(nil))
 }
 
 // New is the state before any plan.

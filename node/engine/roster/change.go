@@ -176,15 +176,33 @@ func (r *Roster) change(ctx context.Context, id raft.ServerID, c members.Change,
 		return err
 	}
 	defer release()
-	v := r.view()
 	if c.Op == members.Remove || c.Op == members.Wish && !c.Voter {
-		v = r.viewOfNow(ctx)
+		err = r.checkNow(ctx, check)
+	} else {
+		err = check(r.view())
 	}
-	if err := check(v); err != nil {
+	if err != nil {
 		return err
 	}
 	c.ID = string(id)
 	return r.commit(ctx, c)
+}
+
+// checkNow checks a change against what nodes say now, and gives those that have some
+// files to fetch or to build yet a moment to do so.
+func (r *Roster) checkNow(ctx context.Context, check func(view) error) error {
+	for until := time.Now().Add(moment); ; {
+		err := check(r.viewOfNow(ctx))
+		var refused *Refusal
+		if !errors.As(err, &refused) || refused.Reason != ReasonFiles || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // commit puts a change through the log.

@@ -34,6 +34,7 @@ const (
 	ReasonBehind      = "BEHIND"
 	ReasonBusy        = "BUSY"
 	ReasonOld         = "EARLIER_VERSION"
+	ReasonFiles       = "FILES_AT_RISK"
 )
 
 // view is everything that decisions about members are made of.
@@ -128,21 +129,25 @@ func (v view) others(id raft.ServerID) (n int) {
 }
 
 // mayLose refuses that a voter goes where it is the last one, or where those that stay
-// are not a majority of themselves alive: then nothing could be committed any more.
+// are not a majority of themselves alive: then nothing could be committed any more; or
+// where no such majority has all files, and the node that goes may have the last copy.
 func (v view) mayLose(id raft.ServerID) error {
 	s, ok := v.find(id)
 	if !ok || !v.stays(s) {
 		return nil
 	}
-	var silent []raft.ServerID
+	var silent, lacking []raft.ServerID
 	voters := 0
 	for _, s := range v.servers {
 		if s.ID == id || !v.stays(s) {
 			continue
 		}
 		voters++
-		if s.ID != v.self && !v.reports[s.ID].Fresh(v.now) {
+		switch n := v.reports[s.ID]; {
+		case s.ID != v.self && !n.Fresh(v.now):
 			silent = append(silent, s.ID)
+		case n.Undurable > 0:
+			lacking = append(lacking, s.ID)
 		}
 	}
 	if voters == 0 {
@@ -151,6 +156,12 @@ func (v view) mayLose(id raft.ServerID) error {
 	if alive := voters - len(silent); alive < voters/2+1 {
 		return &Refusal{ReasonQuorum, fmt.Sprintf("without node %s only %d of %d voters would be alive, and %d are needed: start %v first, or remove that node instead",
 			id, alive, voters, voters/2+1, silent)}
+	}
+	// A node that does not answer could give the others nothing.
+	answers := id == v.self || v.reports[id].Fresh(v.now)
+	if whole := voters - len(silent) - len(lacking); answers && whole < voters/2+1 {
+		return &Refusal{ReasonFiles, fmt.Sprintf("without node %s only %d of %d voters would have every data file on their disks, and %d are needed: wait until %v have fetched theirs (chorale members list shows it), or, if nobody has those files, stop node %s before you try again",
+			id, whole, voters, voters/2+1, lacking, id)}
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ const (
 	lookEvery = 500 * time.Millisecond
 	// askWait bounds one of these questions.
 	askWait = time.Second
+	// moment is how long a removal waits for others to have all files.
+	moment = 5 * time.Second
 	// beginWait bounds the wait of a change for the first look around of a leader.
 	beginWait = 2 * askWait
 	// heardWait is how old an answer may be, and its node still counts as alive.
@@ -53,6 +55,15 @@ type Health struct {
 	Applied      uint64
 	MissingFiles int
 	MissingBytes int64
+	// Undurable are files of the manifest that are not on its disk: missing, or still to
+	// be built from memory.
+	Undurable int
+	// Built are its segments that no edit has named yet, oldest first.
+	Built []segments.Hash
+	// Plan is the newest plan that it was done with, PlanSum what it has built for it
+	// (building.Result.Sum).
+	Plan    uint64
+	PlanSum segments.Hash
 	// Leader is whom it follows.
 	Leader raft.ServerID
 }

@@ -1,0 +1,153 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"chorale/segments"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// A voter that has nothing yet is asked again after firstAsk, then after twice as
+	// long each time, lookEvery at most.
+	firstAsk = 10 * time.Millisecond
+	// pollWait is how long the same voters are asked: they may have become others.
+	pollWait = 2 * time.Second
+)
+
+// Has is how many of the first of these segments the node has built, and made durable.
+func (h Health) Has(files []segments.FileMeta) int {
+	for i, f := range files {
+		if !slices.Contains(h.Built, f.Hash) {
+			return i
+		}
+	}
+	return len(files)
+}
+
+// Made is 1 if the node has built the plan with this result, -1 if it could not, or
+// built something else, and 0 as long as it is not done.
+func (h Health) Made(plan uint64, sum segments.Hash) int {
+	switch {
+	case h.Plan != plan:
+		return 0
+	case h.PlanSum != sum:
+		return -1
+	}
+	return 1
+}
+
+// Majority asks the voters how much they have of something, again and again, until a
+// majority has some of it: it returns how much each of that majority has at least. It is
+// negative if a majority never will, since too many have said so, and 0 when ctx has
+// ended. A node of a version that does not tell has what this one has.
+//
+// It is what an edit waits for: what the manifest names lies on the disks of a majority
+// from the beginning, as all that is committed does.
+func (r *Roster) Majority(ctx context.Context, has func(Health) int) int {
+	for ctx.Err() == nil {
+		if n := r.poll(ctx, has); n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// poll asks those that are voters now, and mean to stay, for a while.
+func (r *Roster) poll(ctx context.Context, has func(Health) int) int {
+	ctx, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	v := r.view()
+	t := tally{answers: make(map[raft.ServerID]int)}
+	for _, s := range v.servers {
+		if v.stays(s) {
+			t.answers[s.ID] = 0
+		}
+	}
+	var g errgroup.Group
+	for id := range t.answers {
+		g.Go(func() error {
+			for wait := firstAsk; ctx.Err() == nil; wait = min(2*wait, lookEvery) {
+				n := r.ask(ctx, id, has)
+				if t.put(id, n) {
+					cancel()
+				}
+				if n != 0 {
+					return nil
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if len(t.answers) == 0 {
+		<-ctx.Done()
+	}
+	return t.count()
+}
+
+// ask is how much one voter has; 0 also if it does not answer.
+func (r *Roster) ask(ctx context.Context, id raft.ServerID, has func(Health) int) int {
+	if id == r.ID {
+		return has(r.Health())
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	h, err := r.Ask(ctx, id)
+	switch {
+	case errors.Is(err, ErrOld):
+		return has(r.Health())
+	case err != nil:
+		return 0
+	}
+	list, _ := r.Members()
+	if m, _ := list.Find(string(id)); m.Incarnation != 0 && m.Incarnation != h.Incarnation {
+		return 0 // another life under this id: no voter
+	}
+	return has(h)
+}
+
+// tally is what voters have answered. Safe for concurrent use.
+type tally struct {
+	mu      sync.Mutex
+	answers map[raft.ServerID]int // 0 is none yet
+}
+
+// put takes an answer, and reports whether the result is sure.
+func (t *tally) put(id raft.ServerID, n int) (sure bool) {
+	t.mu.Lock()
+	t.answers[id] = n
+	t.mu.Unlock()
+	return t.count() != 0
+}
+
+// count is what a majority has, negative if none can.
+func (t *tally) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return verdict(slices.Sorted(maps.Values(t.answers)))
+}
+
+// verdict is what a majority has at least, of ascending answers.
+func verdict(answers []int) int {
+	majority := len(answers)/2 + 1
+	denied, _ := slices.BinarySearch(answers, 0)
+	switch {
+	case len(answers) == 0:
+		return 0
+	case len(answers)-denied < majority:
+		return -1
+	}
+	return max(answers[len(answers)-majority], 0)
+}
