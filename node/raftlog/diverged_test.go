@@ -201,6 +201,50 @@ func TestOlderSnapshotIsRefused(t *testing.T) {
 	})
 }
 
+// A snapshot that ends where the follower has been for long may come all the same: from
+// a leader that did not hear the answer to the first one, or from what it still has on
+// the way to an earlier life at the same address. The entries behind it, which were
+// acknowledged, stay. (Found by the simulation: they were deleted, and Raft panicked.)
+func TestSnapshotThatIsPassedKeepsTheLog(t *testing.T) {
+	for _, again := range []uint64{10, 11, 14, 16} {
+		for _, own := range []bool{false, true} { // whether the log begins right behind the first snapshot
+			t.Run(fmt.Sprint(again, " own ", own), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := wrap(t, nopCloser{raft.NewInmemStore()})
+					f := newFollower(t, s, s, s.Snapshots(raft.NewInmemSnapshotStore()))
+					defer f.stop()
+					if own {
+						f.append(1, 0, 1, 10, 10)
+						synctest.Wait()
+						if err := f.raft.Snapshot().Error(); err != nil {
+							t.Fatal(err)
+						}
+					} else if !f.install(1, 10) {
+						t.Fatal("the first snapshot was not installed")
+					}
+					if !f.append(1, 1, 11, 16, 14) {
+						t.Fatalf("entries behind the snapshot are refused; the log holds%s", f.entries())
+					}
+					synctest.Wait()
+					if !f.install(1, again) {
+						t.Fatal("the second snapshot was not installed")
+					}
+					if !f.append(1, 1, 17, 18, 18) {
+						t.Fatalf("entries behind 16 are refused; the log holds%s", f.entries())
+					}
+					synctest.Wait()
+					if last := f.raft.AppliedIndex(); last != 18 {
+						t.Errorf("applied to %d, want 18; the log holds%s", last, f.entries())
+					}
+					if got, want := len(f.fsm.applied), int(18-again); got != want {
+						t.Errorf("applied %v behind the second snapshot, want %d entries", f.fsm.applied, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // What Raft does without the guard, so that we notice when it mends itself.
 func TestRaftAloneRefusesAfterSnapshot(t *testing.T) {
 	for _, monotonic := range []bool{false, true} {

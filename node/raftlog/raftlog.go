@@ -239,13 +239,17 @@ func (s *Store) makeWay(index uint64) error {
 	return s.inner.DeleteRange(first, last)
 }
 
-// DeleteRange implements raft.LogStore. A range that begins at or before the end
-// of the newest snapshot is cut there: Raft, which has just installed that
+// DeleteRange implements raft.LogStore. A range that begins before, at, or right behind
+// the end of the newest snapshot is cut there: Raft, which has just installed that
 // snapshot, would delete the whole log and still believe that it has the entries
-// behind. They stay until it replaces them.
+// behind. They stay until it replaces them. So do those that it means to delete because
+// a leader has others in their place: it stores these next, and makeWay lets those go.
 func (s *Store) DeleteRange(first, last uint64) error {
-	if m := s.newest.Load(); m != nil && first <= m.index {
+	if m := s.newest.Load(); m != nil && first <= m.index+1 {
 		last = min(last, m.index)
+	}
+	if first > last {
+		return nil
 	}
 	return s.latch.do("delete", func() error { return s.inner.DeleteRange(first, last) })
 }
