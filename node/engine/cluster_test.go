@@ -49,6 +49,7 @@ type testNode struct {
 	fetched   int                    // files that this node gave away
 	reachable atomic.Pointer[Engine] // nil while nobody reaches it
 	early     atomic.Bool            // it answers as an earlier version
+	stingy    atomic.Bool            // it gives no files away
 }
 
 // inBubble gives f a bubble with a cluster of n nodes that has a leader.
@@ -172,7 +173,7 @@ func (n *testNode) Submit(ctx context.Context, leader raft.ServerID, batch []byt
 // FetchFile implements Peers.
 func (n *testNode) FetchFile(_ context.Context, h segments.Hash, offset int64, w io.Writer) error {
 	for _, m := range n.c.nodes {
-		if m == n || m.engine == nil {
+		if m == n || m.engine == nil || m.stingy.Load() {
 			continue
 		}
 		f, meta, err := m.engine.OpenFile(h)

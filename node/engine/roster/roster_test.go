@@ -24,6 +24,7 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 //	n3 none wish=removed          in the list alone
 //	... heard=SECONDS             when it answered last, ago
 //	... since=SECONDS             since when it has been caught up
+//	... undurable=FILES           how many files of the manifest are not on its disk
 //	... other                     it answers with another folder than the list's
 func parse(t *testing.T, input string) view {
 	v := view{now: noon, steady: 3 * time.Second, reports: map[raft.ServerID]Report{}}
@@ -48,6 +49,8 @@ func parse(t *testing.T, input string) view {
 				n.Since = ago
 			case "lag":
 				n.Lag = uint64(seconds)
+			case "undurable":
+				n.Undurable = seconds
 			case "other":
 				n.Incarnation = 2
 			default:
@@ -171,31 +174,40 @@ func (v view) after(t *rapid.T, s step) view {
 	return v
 }
 
-// TestMayLose: whatever is allowed leaves a voter, and a majority of the voters alive.
+// TestMayLose: whatever is allowed leaves a voter, and a majority of the voters alive;
+// and one that has all files, if the node that goes could be asked for them.
 func TestMayLose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := view{self: "n0", now: noon, steady: time.Second, reports: map[raft.ServerID]Report{}}
-		alive := map[raft.ServerID]bool{}
+		alive, whole := map[raft.ServerID]bool{}, map[raft.ServerID]bool{}
 		for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
 			id := raft.ServerID(fmt.Sprintf("n%d", i))
 			v.servers = append(v.servers, raft.Server{ID: id})
 			if alive[id] = i == 0 || rapid.Bool().Draw(t, "alive"); alive[id] {
-				v.reports[id] = Report{Heard: noon}
+				whole[id] = rapid.Bool().Draw(t, "whole")
+				n := Report{Heard: noon}
+				if !whole[id] {
+					n.Undurable = 1
+				}
+				v.reports[id] = n
 			}
 		}
 		for _, s := range v.servers {
-			voters, living := 0, 0
+			voters, living, complete := 0, 0, 0
 			for _, o := range v.servers {
 				if o.ID != s.ID {
 					voters++
 					if alive[o.ID] {
 						living++
 					}
+					if whole[o.ID] {
+						complete++
+					}
 				}
 			}
 			err := v.mayLose(s.ID)
 			var r *Refusal
-			if ok := voters > 0 && 2*living > voters; ok != (err == nil) || err != nil && !errors.As(err, &r) {
+			if ok := voters > 0 && 2*living > voters && (2*complete > voters || !alive[s.ID]); ok != (err == nil) || err != nil && !errors.As(err, &r) {
 				t.Fatalf("%s of %v, alive %v: %v", s.ID, v.servers, alive, err)
 			}
 		}
@@ -217,5 +229,43 @@ func TestPatience(t *testing.T) {
 	}
 	if now = now.Add(filesWait); p.Waits(Health{MissingFiles: 1, MissingBytes: 1}, now) {
 		t.Error("it waits for what does not come")
+	}
+}
+
+// TestVerdict: the answer of a majority is what at least that many have said, whatever
+// those say that have not answered; and none is expected any more if none can come.
+func TestVerdict(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		answers := rapid.SliceOfN(rapid.SampledFrom([]int{-1, 0, 0, 1, 2, 5}), 1, 7).Draw(t, "answers")
+		slices.Sort(answers)
+		majority := func(unknown int) (most int) {
+			for n := -1; n <= 9; n++ {
+				have := 0
+				for _, a := range answers {
+					if a == 0 {
+						a = unknown
+					}
+					if a >= n {
+						have++
+					}
+				}
+				if 2*have > len(answers) {
+					most = n
+				}
+			}
+			return most
+		}
+		want := 0
+		if worst, best := majority(-1), majority(9); worst > 0 {
+			want = worst
+		} else if best < 0 {
+			want = -1
+		}
+		if got := verdict(answers); got != want {
+			t.Fatalf("%v: %d, want %d", answers, got, want)
+		}
+	})
+	if verdict(nil) != 0 {
+		t.Error("nobody has something")
 	}
 }
