@@ -258,7 +258,7 @@ func (x FileCheck_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FileCheck_State.Descriptor instead.
 func (FileCheck_State) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Member_Role int32
@@ -307,7 +307,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{37, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -367,7 +367,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{38, 0}
 }
 
 type PublishRequest struct {
@@ -1656,6 +1656,7 @@ type GetStatusResponse struct {
 	RaftLastIndex    uint64          `protobuf:"varint,17,opt,name=raft_last_index,json=raftLastIndex,proto3" json:"raft_last_index,omitempty"`
 	RaftTerm         uint64          `protobuf:"varint,18,opt,name=raft_term,json=raftTerm,proto3" json:"raft_term,omitempty"`
 	Scrub            *ScrubStatus    `protobuf:"bytes,19,opt,name=scrub,proto3" json:"scrub,omitempty"`
+	Fetch            *FetchStatus    `protobuf:"bytes,20,opt,name=fetch,proto3" json:"fetch,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1823,6 +1824,145 @@ func (x *GetStatusResponse) GetScrub() *ScrubStatus {
 	return nil
 }
 
+func (x *GetStatusResponse) GetFetch() *FetchStatus {
+	if x != nil {
+		return x.Fetch
+	}
+	return nil
+}
+
+// How far a node is with fetching files from other nodes that it lacks.
+type FetchStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Files that are coming at the moment.
+	ActiveFiles uint64 `protobuf:"varint,1,opt,name=active_files,json=activeFiles,proto3" json:"active_files,omitempty"`
+	// Files of the manifest that are not here, their bytes, and how many of these have come.
+	MissingFiles uint64 `protobuf:"varint,2,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
+	MissingBytes uint64 `protobuf:"varint,3,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
+	PartialBytes uint64 `protobuf:"varint,4,opt,name=partial_bytes,json=partialBytes,proto3" json:"partial_bytes,omitempty"`
+	// Of all files of the manifest.
+	AllBytes uint64 `protobuf:"varint,5,opt,name=all_bytes,json=allBytes,proto3" json:"all_bytes,omitempty"`
+	// Since the node started: files that came, bytes that came from other nodes, and how
+	// many of these were thrown away.
+	FetchedFiles  uint64 `protobuf:"varint,6,opt,name=fetched_files,json=fetchedFiles,proto3" json:"fetched_files,omitempty"`
+	ReceivedBytes uint64 `protobuf:"varint,7,opt,name=received_bytes,json=receivedBytes,proto3" json:"received_bytes,omitempty"`
+	DroppedBytes  uint64 `protobuf:"varint,8,opt,name=dropped_bytes,json=droppedBytes,proto3" json:"dropped_bytes,omitempty"`
+	// Bytes a second, lately; and at most, 0 for no limit.
+	Rate      uint64 `protobuf:"varint,9,opt,name=rate,proto3" json:"rate,omitempty"`
+	RateLimit uint64 `protobuf:"varint,10,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`
+	// Estimated time until everything is here; 0 if nothing is coming.
+	LeftNanos     int64 `protobuf:"varint,11,opt,name=left_nanos,json=leftNanos,proto3" json:"left_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchStatus) Reset() {
+	*x = FetchStatus{}
+	mi := &file_chorale_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchStatus) ProtoMessage() {}
+
+func (x *FetchStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchStatus.ProtoReflect.Descriptor instead.
+func (*FetchStatus) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FetchStatus) GetActiveFiles() uint64 {
+	if x != nil {
+		return x.ActiveFiles
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetMissingFiles() uint64 {
+	if x != nil {
+		return x.MissingFiles
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetMissingBytes() uint64 {
+	if x != nil {
+		return x.MissingBytes
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetPartialBytes() uint64 {
+	if x != nil {
+		return x.PartialBytes
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetAllBytes() uint64 {
+	if x != nil {
+		return x.AllBytes
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetFetchedFiles() uint64 {
+	if x != nil {
+		return x.FetchedFiles
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetReceivedBytes() uint64 {
+	if x != nil {
+		return x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetDroppedBytes() uint64 {
+	if x != nil {
+		return x.DroppedBytes
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetRate() uint64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetRateLimit() uint64 {
+	if x != nil {
+		return x.RateLimit
+	}
+	return 0
+}
+
+func (x *FetchStatus) GetLeftNanos() int64 {
+	if x != nil {
+		return x.LeftNanos
+	}
+	return 0
+}
+
 // How far a node is with reading all its data files to verify them.
 type ScrubStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1852,7 +1992,7 @@ type ScrubStatus struct {
 
 func (x *ScrubStatus) Reset() {
 	*x = ScrubStatus{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2004,7 @@ func (x *ScrubStatus) String() string {
 func (*ScrubStatus) ProtoMessage() {}
 
 func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2017,7 @@ func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScrubStatus.ProtoReflect.Descriptor instead.
 func (*ScrubStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ScrubStatus) GetEverySeconds() uint64 {
@@ -1983,7 +2123,7 @@ type VerifyFilesRequest struct {
 
 func (x *VerifyFilesRequest) Reset() {
 	*x = VerifyFilesRequest{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2135,7 @@ func (x *VerifyFilesRequest) String() string {
 func (*VerifyFilesRequest) ProtoMessage() {}
 
 func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2148,7 @@ func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesRequest.ProtoReflect.Descriptor instead.
 func (*VerifyFilesRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VerifyFilesRequest) GetDeep() bool {
@@ -2048,7 +2188,7 @@ type VerifyFilesResponse struct {
 
 func (x *VerifyFilesResponse) Reset() {
 	*x = VerifyFilesResponse{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2200,7 @@ func (x *VerifyFilesResponse) String() string {
 func (*VerifyFilesResponse) ProtoMessage() {}
 
 func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2213,7 @@ func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesResponse.ProtoReflect.Descriptor instead.
 func (*VerifyFilesResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VerifyFilesResponse) GetNodeId() string {
@@ -2136,7 +2276,7 @@ type FileCheck struct {
 
 func (x *FileCheck) Reset() {
 	*x = FileCheck{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2288,7 @@ func (x *FileCheck) String() string {
 func (*FileCheck) ProtoMessage() {}
 
 func (x *FileCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2301,7 @@ func (x *FileCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCheck.ProtoReflect.Descriptor instead.
 func (*FileCheck) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FileCheck) GetHash() []byte {
@@ -2234,7 +2374,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2386,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2399,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -2320,7 +2460,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2472,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2485,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -2406,7 +2546,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2558,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2571,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2492,7 +2632,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2644,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2657,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2537,7 +2677,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2689,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2702,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2573,16 +2713,18 @@ func (x *GetProducerResponse) GetLastNumber() uint64 {
 }
 
 type FetchFileRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hash          []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
-	Offset        uint64                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Hash   []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Offset uint64                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Bytes at most; 0 for all that follow. Nodes of earlier versions give all.
+	Length        uint64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2736,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2749,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2624,6 +2766,13 @@ func (x *FetchFileRequest) GetOffset() uint64 {
 	return 0
 }
 
+func (x *FetchFileRequest) GetLength() uint64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
 type FetchFileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -2635,7 +2784,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2796,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2809,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2693,7 +2842,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2854,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2867,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -2750,7 +2899,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2762,7 +2911,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2775,7 +2924,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 type GetRetentionResponse struct {
@@ -2793,7 +2942,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2954,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2967,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -2859,7 +3008,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3020,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3033,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -2902,7 +3051,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3063,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3076,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 type ListMembersRequest struct {
@@ -2938,7 +3087,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3099,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3112,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 type ListMembersResponse struct {
@@ -2979,7 +3128,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3140,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3153,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -3059,7 +3208,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3071,7 +3220,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3084,7 +3233,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Member) GetNodeId() string {
@@ -3197,7 +3346,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3358,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3371,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -3254,7 +3403,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3266,7 +3415,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3279,7 +3428,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 type DrainRequest struct {
@@ -3292,7 +3441,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3453,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3466,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -3335,7 +3484,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3496,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3509,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 type TransferLeadershipRequest struct {
@@ -3375,7 +3524,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3536,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3549,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3426,7 +3575,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3587,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3600,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{42}
+	return file_chorale_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3478,7 +3627,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3639,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3652,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{43}
+	return file_chorale_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3557,7 +3706,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +3718,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +3731,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{44}
+	return file_chorale_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3600,7 +3749,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3761,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3774,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{45}
+	return file_chorale_proto_rawDescGZIP(), []int{46}
 }
 
 type GetHealthResponse struct {
@@ -3654,7 +3803,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3815,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3828,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{46}
+	return file_chorale_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3890,7 +4039,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x19\n" +
 	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\"\x12\n" +
-	"\x10GetStatusRequest\"\x96\x05\n" +
+	"\x10GetStatusRequest\"\xc5\x05\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +
@@ -3915,7 +4064,23 @@ const file_chorale_proto_rawDesc = "" +
 	"\x12raft_applied_index\x18\x10 \x01(\x04R\x10raftAppliedIndex\x12&\n" +
 	"\x0fraft_last_index\x18\x11 \x01(\x04R\rraftLastIndex\x12\x1b\n" +
 	"\traft_term\x18\x12 \x01(\x04R\braftTerm\x12-\n" +
-	"\x05scrub\x18\x13 \x01(\v2\x17.chorale.v1.ScrubStatusR\x05scrub\"\xa2\x03\n" +
+	"\x05scrub\x18\x13 \x01(\v2\x17.chorale.v1.ScrubStatusR\x05scrub\x12-\n" +
+	"\x05fetch\x18\x14 \x01(\v2\x17.chorale.v1.FetchStatusR\x05fetch\"\xff\x02\n" +
+	"\vFetchStatus\x12!\n" +
+	"\factive_files\x18\x01 \x01(\x04R\vactiveFiles\x12#\n" +
+	"\rmissing_files\x18\x02 \x01(\x04R\fmissingFiles\x12#\n" +
+	"\rmissing_bytes\x18\x03 \x01(\x04R\fmissingBytes\x12#\n" +
+	"\rpartial_bytes\x18\x04 \x01(\x04R\fpartialBytes\x12\x1b\n" +
+	"\tall_bytes\x18\x05 \x01(\x04R\ballBytes\x12#\n" +
+	"\rfetched_files\x18\x06 \x01(\x04R\ffetchedFiles\x12%\n" +
+	"\x0ereceived_bytes\x18\a \x01(\x04R\rreceivedBytes\x12#\n" +
+	"\rdropped_bytes\x18\b \x01(\x04R\fdroppedBytes\x12\x12\n" +
+	"\x04rate\x18\t \x01(\x04R\x04rate\x12\x1d\n" +
+	"\n" +
+	"rate_limit\x18\n" +
+	" \x01(\x04R\trateLimit\x12\x1d\n" +
+	"\n" +
+	"left_nanos\x18\v \x01(\x03R\tleftNanos\"\xa2\x03\n" +
 	"\vScrubStatus\x12#\n" +
 	"\revery_seconds\x18\x01 \x01(\x04R\feverySeconds\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x04R\x04rate\x12!\n" +
@@ -3990,10 +4155,11 @@ const file_chorale_proto_rawDesc = "" +
 	"producerId\"6\n" +
 	"\x13GetProducerResponse\x12\x1f\n" +
 	"\vlast_number\x18\x01 \x01(\x04R\n" +
-	"lastNumber\">\n" +
+	"lastNumber\"V\n" +
 	"\x10FetchFileRequest\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\";\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x04R\x06length\";\n" +
 	"\x11FetchFileResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x04R\x04size\"_\n" +
@@ -4122,7 +4288,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -4148,35 +4314,36 @@ var file_chorale_proto_goTypes = []any{
 	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
 	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
-	(*ScrubStatus)(nil),                // 24: chorale.v1.ScrubStatus
-	(*VerifyFilesRequest)(nil),         // 25: chorale.v1.VerifyFilesRequest
-	(*VerifyFilesResponse)(nil),        // 26: chorale.v1.VerifyFilesResponse
-	(*FileCheck)(nil),                  // 27: chorale.v1.FileCheck
-	(*TipStatus)(nil),                  // 28: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 29: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 30: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 31: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 32: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 33: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 34: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 35: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 36: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 37: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 38: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 39: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 40: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 41: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 42: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 43: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 44: chorale.v1.ChangeMemberResponse
-	(*DrainRequest)(nil),               // 45: chorale.v1.DrainRequest
-	(*DrainResponse)(nil),              // 46: chorale.v1.DrainResponse
-	(*TransferLeadershipRequest)(nil),  // 47: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 48: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 49: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 50: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 51: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 52: chorale.v1.GetHealthResponse
+	(*FetchStatus)(nil),                // 24: chorale.v1.FetchStatus
+	(*ScrubStatus)(nil),                // 25: chorale.v1.ScrubStatus
+	(*VerifyFilesRequest)(nil),         // 26: chorale.v1.VerifyFilesRequest
+	(*VerifyFilesResponse)(nil),        // 27: chorale.v1.VerifyFilesResponse
+	(*FileCheck)(nil),                  // 28: chorale.v1.FileCheck
+	(*TipStatus)(nil),                  // 29: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 30: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 31: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 32: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 33: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 34: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 35: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 36: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 37: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 38: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 39: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 40: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 41: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 42: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 43: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 44: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 45: chorale.v1.ChangeMemberResponse
+	(*DrainRequest)(nil),               // 46: chorale.v1.DrainRequest
+	(*DrainResponse)(nil),              // 47: chorale.v1.DrainResponse
+	(*TransferLeadershipRequest)(nil),  // 48: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 49: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 50: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 51: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 52: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 53: chorale.v1.GetHealthResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -4202,55 +4369,56 @@ var file_chorale_proto_depIdxs = []int32{
 	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
 	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
 	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	28, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	29, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	30, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	24, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
-	27, // 27: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
-	3,  // 28: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
-	35, // 29: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	35, // 30: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	42, // 31: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	4,  // 32: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	4,  // 33: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	5,  // 34: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	6,  // 35: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	10, // 36: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	10, // 37: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
-	19, // 38: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	22, // 39: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	31, // 40: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	36, // 41: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	38, // 42: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	40, // 43: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	43, // 44: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	45, // 45: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
-	47, // 46: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	25, // 47: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
-	33, // 48: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	49, // 49: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	51, // 50: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	7,  // 51: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	11, // 52: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 53: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 54: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 55: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	32, // 56: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	37, // 57: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	39, // 58: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	41, // 59: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	44, // 60: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	46, // 61: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
-	48, // 62: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	26, // 63: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
-	34, // 64: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	50, // 65: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	52, // 66: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	51, // [51:67] is the sub-list for method output_type
-	35, // [35:51] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	29, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	30, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	31, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	25, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
+	24, // 27: chorale.v1.GetStatusResponse.fetch:type_name -> chorale.v1.FetchStatus
+	28, // 28: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
+	3,  // 29: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
+	36, // 30: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	36, // 31: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	43, // 32: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	4,  // 33: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	4,  // 34: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	5,  // 35: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	6,  // 36: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	10, // 37: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	10, // 38: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	19, // 39: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	22, // 40: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	32, // 41: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	37, // 42: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	39, // 43: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	41, // 44: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	44, // 45: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	46, // 46: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
+	48, // 47: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	26, // 48: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
+	34, // 49: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	50, // 50: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	52, // 51: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 52: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 53: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 54: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 55: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 56: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	33, // 57: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	38, // 58: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	40, // 59: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	42, // 60: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	45, // 61: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	47, // 62: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
+	49, // 63: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	27, // 64: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	35, // 65: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	51, // 66: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	53, // 67: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	52, // [52:68] is the sub-list for method output_type
+	36, // [36:52] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -4269,7 +4437,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -89,6 +89,20 @@ var contractChecks = map[string]func(*testing.T, FS){
 		fails(t, err, nil)
 		equal(t, get(t, fsys, "f"), "abc")
 	},
+	"append goes on behind the end": func(t *testing.T, fsys FS) {
+		_, err := fsys.Append("f")
+		fails(t, err, fs.ErrNotExist)
+		put(t, fsys, "f", "one ")
+		for _, s := range []string{"two ", "three"} {
+			f, err := fsys.Append("f")
+			must(t, err)
+			_, err = f.Write([]byte(s))
+			must(t, err)
+			must(t, f.Sync())
+			must(t, f.Close())
+		}
+		equal(t, get(t, fsys, "f"), "one two three")
+	},
 	"create truncates": func(t *testing.T, fsys FS) {
 		put(t, fsys, "f", "long contents")
 		put(t, fsys, "f", "short")

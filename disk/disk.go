@@ -19,6 +19,8 @@ type FS interface {
 	// Create makes or truncates a file for writing. Its name is durable after
 	// SyncDir.
 	Create(name string) (File, error)
+	// Append opens an existing file for writing behind its end.
+	Append(name string) (File, error)
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
 	// Rename moves a file and replaces newName atomically; durable after SyncDir
@@ -34,7 +36,7 @@ type FS interface {
 	SyncDir(dir string) error
 }
 
-// File is an open file. A file from Create is written front to back by one
+// File is an open file. A file from Create or Append is written front to back by one
 // goroutine; one from Open may be read by many.
 type File interface {
 	io.Writer

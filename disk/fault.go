@@ -11,7 +11,7 @@ import (
 )
 
 // operations are the words for OP in a fault; "any" is all of them.
-var operations = []string{"create", "open", "read", "write", "sync", "rename", "remove", "mkdir", "list", "syncdir"}
+var operations = []string{"create", "append", "open", "read", "write", "sync", "rename", "remove", "mkdir", "list", "syncdir"}
 
 // failures are the words for what a fault fails with.
 var failures = map[string]syscall.Errno{

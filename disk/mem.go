@@ -65,6 +65,9 @@ func (m *Mem) Mount() FS {
 // Create implements FS.
 func (m *Mem) Create(name string) (File, error) { return m.Mount().Create(name) }
 
+// Append implements FS.
+func (m *Mem) Append(name string) (File, error) { return m.Mount().Append(name) }
+
 // Open implements FS.
 func (m *Mem) Open(name string) (File, error) { return m.Mount().Open(name) }
 
@@ -152,16 +155,21 @@ func (v *mount) Create(name string) (File, error) {
 	return &memFile{mount: v, name: name, node: n, writable: true}, nil
 }
 
-func (v *mount) Open(name string) (File, error) {
-	if err := v.begin("open", name); err != nil {
+func (v *mount) Append(name string) (File, error) { return v.existing("append", name) }
+
+func (v *mount) Open(name string) (File, error) { return v.existing("open", name) }
+
+// existing opens a file that is there.
+func (v *mount) existing(op, name string) (File, error) {
+	if err := v.begin(op, name); err != nil {
 		return nil, err
 	}
 	defer v.m.mu.Unlock()
-	n, err := v.m.findFile("open", name)
+	n, err := v.m.findFile(op, name)
 	if err != nil {
 		return nil, err
 	}
-	return &memFile{mount: v, name: name, node: n}, nil
+	return &memFile{mount: v, name: name, node: n, writable: op == "append", at: int64(len(n.data))}, nil
 }
 
 func (v *mount) Rename(oldName, newName string) error {

@@ -21,6 +21,8 @@ func (o osFS) Create(name string) (File, error) {
 	return o.open("create", name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
+func (o osFS) Append(name string) (File, error) { return o.open("append", name, os.O_RDWR|os.O_APPEND) }
+
 func (o osFS) Open(name string) (File, error) { return o.open("open", name, os.O_RDONLY) }
 
 func (o osFS) open(op, name string, flag int) (File, error) {

@@ -52,6 +52,9 @@ type Config struct {
 	// ScrubRate how many bytes a second that may take, 0 is what ScrubEvery needs.
 	ScrubEvery time.Duration
 	ScrubRate  int64
+	// FetchRate is how many bytes a second of data files this node fetches from others at
+	// most, 0 is no limit.
+	FetchRate int64
 
 	LogLevel string // trace, debug, info, warn, error
 	LogJSON  bool
@@ -78,6 +81,7 @@ func DefaultConfig() Config {
 		PayloadLimit: message.DefaultPayloadLimit,
 		Compact:      true,
 		ScrubEvery:   7 * 24 * time.Hour,
+		FetchRate:    64 << 20,
 		LogLevel:     "info",
 		Version:      "unknown",
 	}
@@ -141,6 +145,7 @@ func (c Config) Validate() error {
 		{"tip-size", c.TipBytes, minTipBytes, maxTipBytes},
 		{"segment-size", c.SegmentBytes, minSegmentBytes, maxSegmentBytes},
 		{"scrub-rate", c.ScrubRate, 0, math.MaxInt64},
+		{"fetch-rate", c.FetchRate, 0, math.MaxInt64},
 		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},
 	} {
 		if n.value < n.min || n.value > n.max {

@@ -28,6 +28,7 @@ import (
 //	lock            held while a process uses the folder
 //	raft/           log, stable store and snapshots
 //	segments/       data files
+//	partial/        data files that are being fetched from other nodes
 const (
 	identityFile = "identity.json"
 	peersFile    = "peers.json"

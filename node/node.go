@@ -132,6 +132,7 @@ func (p *process) open() error {
 		Compact:      p.config.Compact,
 		ScrubEvery:   cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
 		ScrubRate:    p.config.ScrubRate,
+		FetchRate:    cmp.Or(p.config.FetchRate, -1), // the same
 		PayloadLimit: p.config.PayloadLimit,
 		Incarnation:  p.folder.get().Incarnation,
 		Raft:         p.config.raft,

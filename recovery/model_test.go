@@ -12,6 +12,7 @@ import (
 	"chorale/message"
 	"chorale/recovery"
 	"chorale/segments"
+	"chorale/segments/partial"
 	"chorale/tip"
 	"chorale/topic"
 
@@ -125,7 +126,13 @@ func (w *world) restore(l *segments.Log) {
 // repair fetches what is missing.
 func (w *world) repair() {
 	for _, m := range w.history.Missing() {
-		check(w.t, w.history.Import(m, bytes.NewReader(w.copies[m.Hash])))
+		s, err := partial.Open(w.fsys, "partial")
+		check(w.t, err)
+		p, err := s.Resume(m)
+		check(w.t, err)
+		_, err = p.Write(w.copies[m.Hash])
+		check(w.t, err)
+		check(w.t, w.history.Import(p))
 	}
 }
 

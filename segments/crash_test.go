@@ -1,7 +1,6 @@
 package segments
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -90,7 +89,11 @@ func (n *crashNode) breakAndRepair() error {
 func (n *crashNode) repair() error {
 	for _, m := range n.log.Missing() {
 		if b := n.copies[m.Hash]; b != nil { // else life has something to say
-			if err := n.log.Import(m, bytes.NewReader(b)); err != nil {
+			err := importFile(n.log, m, b)
+			if errors.Is(err, ErrBadCopy) { // what a crash tore costs one more copy
+				err = importFile(n.log, m, b)
+			}
+			if err != nil {
 				return err
 			}
 		}

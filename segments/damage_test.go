@@ -111,7 +111,7 @@ func (d *damaged) verify(t *testing.T, what string, offset int) {
 	if len(d.warns) > 0 && !strings.Contains(d.warns[0].Error(), bad.Name()) {
 		t.Fatalf("%s at %d: warning without the file's name: %v", what, offset, d.warns)
 	}
-	check(t, d.log.Import(bad, bytes.NewReader(d.copies[bad.Name()])))
+	check(t, importFile(d.log, bad, d.copies[bad.Name()]))
 	d.expect(t, 0, 1<<20, "**")
 	if entries, _ := d.fsys.List("data"); len(entries) != len(d.files) {
 		t.Fatalf("%s at %d: left behind: %v", what, offset, entries)
@@ -245,42 +245,25 @@ func TestBadCopies(t *testing.T) {
 	flipped := bytes.Clone(good)
 	flipped[100] ^= 1
 	for _, b := range [][]byte{nil, good[:50], append(bytes.Clone(good), 0), flipped, d.copies[d.files[0].Name()]} {
-		if err := d.log.Import(bad, bytes.NewReader(b)); !errors.Is(err, ErrBadCopy) {
+		if err := importFile(d.log, bad, b); !errors.Is(err, ErrBadCopy) {
 			t.Fatalf("a bad copy of %d bytes: %v", len(b), err)
 		}
-	}
-	broken := errors.New("the peer went away")
-	if err := d.log.Import(bad, &failing{bytes.NewReader(good[:60]), broken}); !errors.Is(err, ErrBadCopy) || !errors.Is(err, broken) {
-		t.Fatalf("a broken stream: %v", err)
 	}
 	if len(d.log.Missing()) != 1 {
 		t.Fatal("a bad copy was taken")
 	}
-	check(t, d.fsys.Fault("on sync *.tmp times 1 fail EIO"))
-	if err := d.log.Import(bad, bytes.NewReader(good)); err == nil || errors.Is(err, ErrBadCopy) {
+	check(t, d.fsys.Fault("on sync *.part times 1 fail EIO"))
+	if err := importFile(d.log, bad, good); err == nil || errors.Is(err, ErrBadCopy) {
 		t.Fatalf("the disk's error: %v", err)
 	}
 	foreign := bad
 	foreign.Hash[0]++
-	if err := d.log.Import(foreign, bytes.NewReader(good)); err == nil {
+	if err := importFile(d.log, foreign, good); err == nil {
 		t.Fatal("a file that the manifest does not name was taken")
 	}
-	check(t, d.log.Import(bad, bytes.NewReader(good)))
-	check(t, d.log.Import(bad, nil)) // it is here: nothing is read
+	check(t, importFile(d.log, bad, good))
+	check(t, importFile(d.log, bad, nil)) // it is here: nothing is looked at
 	d.expect(t, 0, 1000, "**")
-}
-
-// failing is a source that breaks off.
-type failing struct {
-	r   *bytes.Reader
-	err error
-}
-
-func (f *failing) Read(b []byte) (int, error) {
-	if f.r.Len() == 0 {
-		return 0, f.err
-	}
-	return f.r.Read(b)
 }
 
 // TestReplicaWithOtherBytes: a node whose memory went bad before the build notices
@@ -311,7 +294,7 @@ func TestReplicaWithOtherBytes(t *testing.T) {
 		if len(n.log.Proposals()) > 0 {
 			t.Fatal("the deviating file is proposed")
 		}
-		check(t, n.log.Import(d.files[1], bytes.NewReader(d.copies[d.files[1].Name()])))
+		check(t, importFile(n.log, d.files[1], d.copies[d.files[1].Name()]))
 		n.expect(t, 0, 1000, "**")
 		if n.log.DurableEnd() != 18 || n.log.Stats().Stretches != 0 {
 			t.Fatalf("%+v", n.log.Stats())

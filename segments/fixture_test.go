@@ -2,6 +2,7 @@ package segments
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/partial"
 	"chorale/topic"
 )
 
@@ -21,6 +23,22 @@ type stream struct {
 	time  int64
 	fill  byte // of payloads
 	warns []error
+}
+
+// importFile gives a log a copy of a file, as one that has come from a peer.
+func importFile(l *Log, m FileMeta, b []byte) error {
+	s, err := partial.Open(l.o.FS, "partial")
+	if err != nil {
+		return err
+	}
+	p, err := s.Resume(m)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Write(b[min(p.Offset(), int64(len(b))):]); err != nil {
+		return errors.Join(err, p.Drop())
+	}
+	return l.Import(p)
 }
 
 func newStream(t testing.TB, fsys disk.FS) *stream {

@@ -189,7 +189,7 @@ func (c *cluster) repair(t *testing.T, n *member, atMost int) {
 			_, err = f.ReadAt(b, 0)
 			check(t, err)
 			check(t, f.Close())
-			if err := n.log.Import(m, bytes.NewReader(b)); err != nil && !errors.Is(err, ErrBadCopy) {
+			if err := importFile(n.log, m, b); err != nil && !errors.Is(err, ErrBadCopy) {
 				t.Fatal(err)
 			}
 		}

@@ -145,7 +145,7 @@ func repairUntil(ctx context.Context, t *testing.T, l *Log, copies *sync.Map) {
 		changed := l.Changed()
 		for _, m := range l.Missing() {
 			b, _ := copies.Load(m.Hash)
-			if err := l.Import(m, bytes.NewReader(b.([]byte))); err != nil && l.Oldest() <= m.First {
+			if err := importFile(l, m, b.([]byte)); err != nil && l.Oldest() <= m.First {
 				t.Error(err)
 			}
 		}

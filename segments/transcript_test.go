@@ -1,7 +1,6 @@
 package segments
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -120,7 +119,7 @@ func (p *play) trouble(t *testing.T, d *datadriven.TestData) string {
 	case "import":
 		var out strings.Builder
 		for _, m := range p.log.Missing() {
-			fmt.Fprintf(&out, "%s\n", answer(m.Name(), p.log.Import(m, bytes.NewReader(p.copies[m.Hash]))))
+			fmt.Fprintf(&out, "%s\n", answer(m.Name(), importFile(p.log, m, p.copies[m.Hash])))
 		}
 		return out.String()
 	}

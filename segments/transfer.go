@@ -8,26 +8,34 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/data"
+	"chorale/segments/partial"
 )
 
-// ErrBadCopy is returned by Import when the copy broke off or is not the file (the
-// peer is to blame, not the disk), and by Rebuild.
-var ErrBadCopy = errors.New("a copy of the file is no good")
+// ErrBadCopy is returned by Import and Rebuild when the bytes are not the file.
+var ErrBadCopy = partial.ErrBad
 
-// Import takes a missing file from a peer: it is written aside, checked against
-// the manifest and then installed. ErrBadCopy means that another peer may do
-// better; any other error is the disk's and ends the node. A file that is here
-// already is a success without reading.
-func (l *Log) Import(meta FileMeta, r io.Reader) error {
-	return l.bring(meta, func(w io.Writer) error {
-		// One byte more than there should be, to find what is too long.
-		_, err := io.Copy(w, copyReader{io.LimitReader(r, meta.Bytes+1)})
+// Import takes in a missing file that has come from a peer, all of it: it is checked
+// against the manifest and then gets its name. ErrBadCopy means that another peer may do
+// better; any other error is the disk's. A file that is here already, or that the
+// manifest does not name any more, is dropped. p has ended in any case.
+func (l *Log) Import(p *partial.File) error {
+	if wanted, err := l.beginImport(p.Meta); !wanted {
+		return errors.Join(err, p.Drop())
+	}
+	defer l.endImport(p.Meta.Hash)
+	if err := p.Finish(); err != nil {
 		return err
-	})
+	}
+	name := l.path(p.Meta.Name())
+	l.folder.Claim(name)
+	if err := p.MoveTo(name); err != nil {
+		return err
+	}
+	return l.place(p.Meta)
 }
 
-// bring installs a missing file whose bytes write gives, whatever they come from: they
-// are checked against the manifest first.
+// bring installs a missing file whose bytes write gives: they are checked against the
+// manifest first.
 func (l *Log) bring(meta FileMeta, write func(io.Writer) error) error {
 	if wanted, err := l.beginImport(meta); !wanted {
 		return err
@@ -69,17 +77,6 @@ func (l *Log) place(meta FileMeta) error {
 		l.o.Warn(err)
 	}
 	return nil
-}
-
-// copyReader marks the errors of the source of a copy.
-type copyReader struct{ r io.Reader }
-
-func (c copyReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", ErrBadCopy, err)
-	}
-	return n, err
 }
 
 // beginImport reports whether the file is to be fetched.

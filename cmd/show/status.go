@@ -122,7 +122,7 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	}
 	files := fmt.Sprintf("%s segments, %s stores (%s)", Count(s.History.GetSegments()), Count(s.History.GetStores()), Bytes(s.History.GetBytes()))
 	if missing := s.History.GetMissingFiles(); missing > 0 {
-		files += fmt.Sprintf(", %d missing", missing)
+		files += fmt.Sprintf(", %d missing", missing) + coming(s.Fetch)
 	}
 	switch c := s.Scrub; {
 	case c.GetUnreadFiles() > 0:
@@ -138,6 +138,19 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	}
 	tip := fmt.Sprintf("%s of %s", Bytes(s.Tip.GetBytes()), Bytes(s.Tip.GetCapacityBytes()))
 	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files, n.Address}, "\t")
+}
+
+// coming is how far a node is with fetching what it lacks.
+func coming(f *api.FetchStatus) string {
+	if f.GetActiveFiles() == 0 || f.AllBytes == 0 {
+		return ""
+	}
+	left := f.MissingBytes - min(f.PartialBytes, f.MissingBytes)
+	s := fmt.Sprintf(" (%d %% are here, %s to come at %s/s", 100*(f.AllBytes-left)/f.AllBytes, Bytes(left), Bytes(f.Rate))
+	if f.LeftNanos > 0 {
+		s += fmt.Sprintf(", %v left", time.Duration(f.LeftNanos).Round(time.Second))
+	}
+	return s + ")"
 }
 
 func role(m *api.MemberStatus) string {

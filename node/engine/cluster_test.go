@@ -46,7 +46,7 @@ type testNode struct {
 	engine    *Engine
 	cancel    context.CancelFunc
 	ended     chan error
-	fetched   int                    // files that this node gave away
+	fetched   atomic.Int64           // files that this node gave away
 	reachable atomic.Pointer[Engine] // nil while nobody reaches it
 	early     atomic.Bool            // it answers as an earlier version
 	stingy    atomic.Bool            // it gives no files away
@@ -170,22 +170,36 @@ func (n *testNode) Submit(ctx context.Context, leader raft.ServerID, batch []byt
 	done(nil, fmt.Errorf("%w: %s is down", ErrUnavailable, leader))
 }
 
-// FetchFile implements Peers.
-func (n *testNode) FetchFile(_ context.Context, h segments.Hash, offset int64, w io.Writer) error {
-	for _, m := range n.c.nodes {
-		if m == n || m.engine == nil || m.stingy.Load() {
+// Others implements Peers.
+func (n *testNode) Others() (out []raft.ServerID) {
+	for _, m := range n.c.machines() {
+		if m != n {
+			out = append(out, m.id)
+		}
+	}
+	return out
+}
+
+// Fetch implements Peers.
+func (n *testNode) Fetch(_ context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	for _, m := range n.c.machines() {
+		if m.id != from {
 			continue
 		}
-		f, meta, err := m.engine.OpenFile(h)
+		e := m.reachable.Load()
+		if e == nil || m.stingy.Load() {
+			return ErrUnavailable
+		}
+		f, _, err := e.OpenFile(h)
 		if err != nil {
-			continue
+			return err
 		}
 		defer f.Close()
-		m.fetched++
-		_, err = io.Copy(w, io.NewSectionReader(f, offset, meta.Bytes-offset))
+		m.fetched.Add(1)
+		_, err = io.Copy(w, io.NewSectionReader(f, offset, length))
 		return err
 	}
-	return errors.New("nobody has it")
+	return segments.ErrNotHere
 }
 
 // Health implements Peers.

@@ -108,8 +108,8 @@ func TestCompaction(t *testing.T) {
 		}
 		c.sameEverywhere()
 		for _, n := range c.nodes {
-			if n.fetched > 0 || n.engine.mismatches.Load() > 0 {
-				t.Errorf("%s gave away %d files, and built %d others", n.id, n.fetched, n.engine.mismatches.Load())
+			if n.fetched.Load() > 0 || n.engine.mismatches.Load() > 0 {
+				t.Errorf("%s gave away %d files, and built %d others", n.id, n.fetched.Load(), n.engine.mismatches.Load())
 			}
 		}
 	})

@@ -7,13 +7,13 @@ package engine
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
 	"chorale/disk"
 	"chorale/message"
 	"chorale/node/engine/building"
+	"chorale/node/engine/fetching"
 	"chorale/node/engine/leading"
 	"chorale/node/engine/pace"
 	"chorale/node/engine/roster"
@@ -48,8 +48,7 @@ type Peers interface {
 	// ErrUnavailable if the batch cannot have arrived, else ErrUnknown. Batches to
 	// one node keep their order. The batch is unchanged until done.
 	Submit(ctx context.Context, leader raft.ServerID, batch []byte, done func([]raftfsm.Outcome, error))
-	// FetchFile copies a data file from any node that holds it, from offset on.
-	FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error
+	fetching.Peers
 	// Health is how far another node is, by its own word.
 	Health(ctx context.Context, id raft.ServerID) (roster.Health, error)
 }
@@ -127,13 +126,14 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
 	}
-	e.upkeep = upkeep.New(upkeep.Options{
+	e.upkeep, err = upkeep.New(upkeep.Options{
 		History: e.history, Tip: e.tip, Topics: e.topics, Building: e.compaction,
-		Fetch: func(ctx context.Context, h segments.Hash, w io.Writer) error {
-			return seams.Peers.FetchFile(ctx, h, 0, w)
-		},
+		Peers: seams.Peers, FetchRate: max(s.FetchRate, 0), Current: func() bool { r := e.running(); return r != nil && e.drained(r) },
 		Files: e.dog.Files(seams.Files), Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.done(),
 	})
+	if err != nil {
+		return nil, err
+	}
 	e.machine = &machine{dog: e.dog, fsm: raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
 	})}

@@ -258,9 +258,9 @@ func TestFetch(t *testing.T) {
 		away.connect()
 		c.until("the follower has the stream", func() bool { return away.engine.End() == leader.engine.End() })
 		c.until("the follower has the files", func() bool { return away.engine.Status().MissingFiles == 0 })
-		fetched := 0
+		fetched := int64(0)
 		for _, n := range c.nodes {
-			fetched += n.fetched
+			fetched += n.fetched.Load()
 		}
 		if fetched == 0 {
 			t.Error("no file was fetched: the follower was not sent a snapshot")

@@ -53,7 +53,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
-		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || files.Waits(e.Health(), time.Now()) {
+		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || files.Waits(e.upkeep.Coming(e.Health()), time.Now()) {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
@@ -84,7 +84,7 @@ func (e *Engine) NotReady() string {
 	case len(e.Servers()) == 0:
 		return "waiting to become part of a cluster"
 	case !e.caughtUp.isSet():
-		h := e.Health()
+		h := e.upkeep.Coming(e.Health())
 		return h.Behind(e.Files(), r.CommitIndex())
 	case e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}):
 		return "waiting for the cluster to be founded"
@@ -118,6 +118,7 @@ type Status struct {
 	Mismatches   int64  // files built here that differed from the cluster's
 	Lacking      string // of the stream, see Engine.Lacking
 	Scrub        upkeep.ScrubStatus
+	Fetch        upkeep.FetchStatus
 	Servers      []raft.Server
 	// Raft's indexes and term.
 	Applied, Last, Commit, Term uint64
@@ -138,6 +139,7 @@ func (e *Engine) Status() Status {
 		Mismatches: e.mismatches.Load(),
 		Lacking:    e.Lacking(),
 		Scrub:      e.upkeep.Scrubbed(),
+		Fetch:      e.upkeep.Fetching(),
 		Servers:    e.Servers(),
 	}
 	plan, _ := e.machine.fsm.Plan()

@@ -102,8 +102,8 @@ func TestRetentionByBytes(t *testing.T) {
 			t.Errorf("%d bytes are kept, %d of them in the oldest range; at least %d should be, without that range less", bytes, first, keep)
 		}
 		for _, n := range c.nodes {
-			if n.fetched > 0 || n.engine.mismatches.Load() > 0 || n.engine.history.Stats().Stray > 0 {
-				t.Errorf("%s gave away %d files, built %d others: %+v", n.id, n.fetched, n.engine.mismatches.Load(), n.engine.history.Stats())
+			if n.fetched.Load() > 0 || n.engine.mismatches.Load() > 0 || n.engine.history.Stats().Stray > 0 {
+				t.Errorf("%s gave away %d files, built %d others: %+v", n.id, n.fetched.Load(), n.engine.mismatches.Load(), n.engine.history.Stats())
 			}
 		}
 		c.retain(raftfsm.Retention{})

@@ -203,7 +203,7 @@ func TestAlone(t *testing.T) {
 		}
 		pass(2 * scrubEvery)
 		said := n.engine.Lacking()
-		for _, part := range []string{bad.Name(), "is missing since 2000-01-", "nobody has it"} {
+		for _, part := range []string{bad.Name(), "is missing since 2000-01-", "no other node gave"} {
 			if !strings.Contains(said, part) {
 				t.Errorf("%q does not say %q", said, part)
 			}
@@ -214,7 +214,7 @@ func TestAlone(t *testing.T) {
 		}
 		_, _, err = s.Next(t.Context(), nil, 1<<20)
 		s.Close()
-		if !errors.Is(err, segments.ErrNotHere) || !strings.Contains(err.Error(), bad.Name()) || !strings.Contains(err.Error(), "nobody has it") {
+		if !errors.Is(err, segments.ErrNotHere) || !strings.Contains(err.Error(), bad.Name()) || !strings.Contains(err.Error(), "no other node gave") {
 			t.Errorf("a reader is told %v", err)
 		}
 		if got := n.read(bad.Last, n.engine.End(), "**"); !slices.Equal(got, want[bad.Last:]) {

@@ -33,6 +33,9 @@ type Settings struct {
 	// is what ScrubEvery needs, at least upkeep.MinRate.
 	ScrubEvery time.Duration
 	ScrubRate  int64
+	// FetchRate is how many bytes a second of files may come from other nodes at most;
+	// default 64 MiB, negative is no limit.
+	FetchRate int64
 	// Incarnation of the data folder, drawn when that was made; 0: nodes have none.
 	Incarnation members.Incarnation
 	// Steady is how long a new node must have been caught up before it may vote;
@@ -48,6 +51,7 @@ const (
 	defaultQueueBytes    = 64 << 20
 	defaultSnapshotBytes = 256 << 20
 	defaultCompactRate   = 64 << 20
+	defaultFetchRate     = 64 << 20
 	defaultScrubEvery    = 7 * 24 * time.Hour
 )
 
@@ -72,6 +76,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.CompactRate == 0 {
 		s.CompactRate = defaultCompactRate
+	}
+	if s.FetchRate == 0 {
+		s.FetchRate = defaultFetchRate
 	}
 	if s.ScrubEvery == 0 {
 		s.ScrubEvery = defaultScrubEvery

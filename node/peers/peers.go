@@ -1,5 +1,5 @@
 // Package peers reaches other nodes over gRPC: it passes batches on to the leader
-// in one pipelined stream a node, fetches data files, and asks the leader what
+// in one pipelined stream a node, fetches parts of data files, and asks the leader what
 // only it knows.
 package peers
 
@@ -247,56 +247,37 @@ func (p *Peers) Opens(ctx context.Context, leader raft.ServerID, q *api.Subscrib
 	return err
 }
 
-// errNobody is returned when no other node is known.
-var errNobody = errors.New("no other node is known")
+// Others implements fetching.Peers.
+func (p *Peers) Others() []raft.ServerID { return p.directory.Others() }
 
-// FetchFile implements engine.Peers: it asks one node after the other and, where
-// one breaks off, goes on with the next at the same place.
-func (p *Peers) FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error {
-	failed := errNobody
-	for _, id := range p.directory.Others() {
-		n, err := p.to(id)
-		if err == nil {
-			var written int64
-			written, err = fetch(ctx, n, h, offset, w)
-			offset += written
-		}
-		if err == nil {
-			return nil
-		}
-		if failed = fmt.Errorf("node %s: %w", id, err); ctx.Err() != nil {
-			break
-		}
-		if status.Code(err) != codes.NotFound {
-			p.log.Debug("a node did not give a file", "node", id, "error", err)
-		}
+// Fetch implements fetching.Peers. A node of an earlier version gives all that follows.
+func (p *Peers) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	n, err := p.to(from)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("file %x: %w", h[:8], failed)
-}
-
-func fetch(ctx context.Context, n *peer, h segments.Hash, offset int64, w io.Writer) (written int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := api.NewPeerClient(n.conn).FetchFile(ctx, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset)})
+	stream, err := api.NewPeerClient(n.conn).FetchFile(ctx, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset), Length: uint64(length)})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for size := uint64(0); ; {
+	for written := int64(0); ; {
 		r, err := stream.Recv()
-		if errors.Is(err, io.EOF) && uint64(offset+written) < size {
-			return written, io.ErrUnexpectedEOF
+		switch {
+		case errors.Is(err, io.EOF) && written < length:
+			return io.ErrUnexpectedEOF
+		case errors.Is(err, io.EOF):
+			return nil
+		case status.Code(err) == codes.NotFound:
+			return fmt.Errorf("%w: %s", segments.ErrNotHere, status.Convert(err).Message())
+		case err != nil:
+			return err
 		}
-		if errors.Is(err, io.EOF) {
-			return written, nil
-		}
-		if err != nil {
-			return written, err
-		}
-		size = r.Size
 		got, err := w.Write(r.Data)
 		written += int64(got)
 		if err != nil {
-			return written, err
+			return err
 		}
 	}
 }

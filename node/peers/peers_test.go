@@ -34,8 +34,8 @@ type fakeNode struct {
 	api.UnimplementedPeerServer
 	publish func(grpc.BidiStreamingServer[api.PublishRequest, api.PublishResponse]) error
 	file    []byte
-	breakAt int // FetchFile fails there, if above 0
-	offsets []uint64
+	breakAt int  // FetchFile fails there, if above 0
+	early   bool // it knows nothing of lengths
 }
 
 func (f *fakeNode) Publish(s grpc.BidiStreamingServer[api.PublishRequest, api.PublishResponse]) error {
@@ -47,15 +47,18 @@ func (f *fakeNode) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetSt
 }
 
 func (f *fakeNode) FetchFile(q *api.FetchFileRequest, s grpc.ServerStreamingServer[api.FetchFileResponse]) error {
-	f.offsets = append(f.offsets, q.Offset)
 	if f.file == nil {
 		return status.Error(codes.NotFound, "not here")
 	}
-	for at := int(q.Offset); at < len(f.file); at += 10 {
+	end := len(f.file)
+	if !f.early {
+		end = min(end, int(q.Offset+q.Length))
+	}
+	for at := int(q.Offset); at < end; at += 10 {
 		if f.breakAt > 0 && at >= f.breakAt {
 			return status.Error(codes.Unavailable, "broken off")
 		}
-		if err := s.Send(&api.FetchFileResponse{Data: f.file[at:min(at+10, len(f.file))], Size: uint64(len(f.file))}); err != nil {
+		if err := s.Send(&api.FetchFileResponse{Data: f.file[at:min(at+10, end)], Size: uint64(len(f.file))}); err != nil {
 			return err
 		}
 	}
@@ -227,30 +230,36 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFetchFile: the next node goes on where one breaks off.
-func TestFetchFile(t *testing.T) {
+// TestFetch: a piece is a piece, of a node of an earlier version it is the rest, and what
+// breaks off is told.
+func TestFetch(t *testing.T) {
 	file := bytes.Repeat([]byte("0123456789"), 10)
 	without, broken, whole := &fakeNode{}, &fakeNode{file: file, breakAt: 30}, &fakeNode{file: file}
-	p, d := serve(t, without, broken, whole)
+	p, _ := serve(t, without, broken, whole, &fakeNode{file: file, early: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var got bytes.Buffer
-	if err := p.FetchFile(ctx, segments.Hash{1}, 5, &got); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		from           raft.ServerID
+		offset, length int64
+		want           []byte
+		err            error
+	}{
+		{"a", 5, 20, nil, segments.ErrNotHere},
+		{"b", 5, 20, file[5:25], nil},
+		{"b", 5, 40, file[5:35], status.Error(codes.Unavailable, "broken off")},
+		{"c", 5, 40, file[5:45], nil},
+		{"c", 90, 20, file[90:], io.ErrUnexpectedEOF},
+		{"d", 5, 40, file[5:], nil},
+		{"z", 5, 40, nil, engine.ErrUnavailable},
+	} {
+		var got bytes.Buffer
+		err := p.Fetch(ctx, c.from, segments.Hash{1}, c.offset, c.length, &got)
+		if !bytes.Equal(got.Bytes(), c.want) || !errors.Is(err, c.err) && status.Code(err) != status.Code(c.err) {
+			t.Errorf("%s from %d, %d bytes: %q, %v", c.from, c.offset, c.length, got.Bytes(), err)
+		}
 	}
-	if !bytes.Equal(got.Bytes(), file[5:]) {
-		t.Errorf("got %q", got.Bytes())
-	}
-	if !slices.Equal(without.offsets, []uint64{5}) || !slices.Equal(whole.offsets, []uint64{35}) {
-		t.Errorf("asked at %d, %d, %d", without.offsets, broken.offsets, whole.offsets)
-	}
-	d.order = []raft.ServerID{"a", "b"}
-	if err := p.FetchFile(ctx, segments.Hash{1}, 0, io.Discard); err == nil {
-		t.Error("half a file passed for a whole one")
-	}
-	d.order = nil
-	if err := p.FetchFile(ctx, segments.Hash{1}, 0, io.Discard); !errors.Is(err, errNobody) {
-		t.Errorf("nobody there: %v", err)
+	if got := p.Others(); !slices.Equal(got, []raft.ServerID{"a", "b", "c", "d"}) {
+		t.Errorf("others: %v", got)
 	}
 }
 

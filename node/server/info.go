@@ -87,6 +87,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 		RaftLastIndex:    st.Last,
 		RaftTerm:         st.Term,
 		Scrub:            scrubStatus(st.Scrub),
+		Fetch:            fetchStatus(st.Fetch),
 	}
 	if st.View.Genesis.Cluster != [16]byte{} {
 		out.ClusterId = fmt.Sprintf("%x", st.View.Genesis.Cluster)
@@ -110,17 +111,22 @@ func (s *Server) FetchFile(q *api.FetchFileRequest, stream grpc.ServerStreamingS
 	if q.Offset > uint64(meta.Bytes) {
 		return s.failed(fmt.Errorf("%w: offset %d of a file of %d bytes", engine.ErrInvalid, q.Offset, meta.Bytes))
 	}
-	chunk := make([]byte, fileChunkBytes)
-	for offset := int64(q.Offset); ; {
-		n, err := file.ReadAt(chunk, offset)
-		offset += int64(n)
+	end := uint64(meta.Bytes)
+	if q.Length > 0 && q.Length < end-q.Offset {
+		end = q.Offset + q.Length
+	}
+	chunk := make([]byte, min(fileChunkBytes, max(end-q.Offset, 1)))
+	for offset := q.Offset; ; {
+		n, err := file.ReadAt(chunk[:min(uint64(len(chunk)), end-offset)], int64(offset))
+		offset += uint64(n)
 		if n > 0 || offset == 0 {
 			if err := stream.Send(&api.FetchFileResponse{Data: chunk[:n], Size: uint64(meta.Bytes)}); err != nil {
 				return err
 			}
+			s.metrics.fileBytes.Add(float64(n))
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), offset == end:
 			return nil
 		case err != nil:
 			return s.failed(fmt.Errorf("%w: read at %d: %w", segments.ErrCorrupt, offset, err))

@@ -19,6 +19,7 @@ type metrics struct {
 	ack           prometheus.Histogram
 	messages      prometheus.Counter
 	recordBytes   prometheus.Counter
+	fileBytes     prometheus.Counter
 	subscriptions prometheus.Gauge
 	panics        prometheus.Counter
 }
@@ -43,12 +44,13 @@ func newMetrics(o Options) *metrics {
 		}),
 		messages:    counter("delivered_messages_total", "Messages sent to subscribers."),
 		recordBytes: counter("delivered_bytes_total", "Encoded bytes of those messages."),
+		fileBytes:   counter("file_sent_bytes_total", "Bytes of data files sent to other nodes."),
 		subscriptions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "subscriptions", Help: "Open subscriptions.",
 		}),
 		panics: counter("handler_panics_total", "Requests that met a bug of the node."),
 	}
-	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.subscriptions, m.panics,
+	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.fileBytes, m.subscriptions, m.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		stateCollector{o}, memoryCollector{"/proc/self/status"})
 	return m
@@ -110,6 +112,10 @@ var stateMetrics = []stateMetric{
 	gauge("history_missing_files", "Files of the manifest that are not on this node.", func(s engine.Status) float64 { return float64(s.MissingFiles) }),
 	gauge("history_durable_seq", "Last message that lies in files of this node.", func(s engine.Status) float64 { return float64(s.DurableEnd) }),
 	gauge("history_mismatches", "Files built here that differed from the cluster's.", func(s engine.Status) float64 { return float64(s.Mismatches) }),
+	gauge("history_missing_bytes", "Bytes of those files that have not come.", func(s engine.Status) float64 { return float64(s.Fetch.MissingBytes - s.Fetch.PartialBytes) }),
+	counter("fetch_files_total", "Data files that came from other nodes.", func(s engine.Status) float64 { return float64(s.Fetch.Files) }),
+	counter("fetch_received_bytes_total", "Bytes of data files that came from other nodes.", func(s engine.Status) float64 { return float64(s.Fetch.Received) }),
+	counter("fetch_dropped_bytes_total", "Bytes of these that were thrown away, because a copy was bad or the file not wanted any more.", func(s engine.Status) float64 { return float64(s.Fetch.Dropped) }),
 	counter("scrub_bytes_total", "Bytes of data files read to verify them.", func(s engine.Status) float64 { return float64(s.Scrub.Bytes) }),
 	gauge("scrub_bad_files", "Data files ever found bad or gone by reading them all.", func(s engine.Status) float64 { return float64(s.Scrub.Bad) }),
 	gauge("scrub_due_files", "Data files that are to be read now.", func(s engine.Status) float64 { return float64(s.Scrub.Due) }),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http/httptest"
 	"slices"
@@ -56,7 +57,9 @@ type alone struct{}
 func (alone) Submit(_ context.Context, _ raft.ServerID, _ []byte, done func([]raftfsm.Outcome, error)) {
 	done(nil, engine.ErrUnavailable)
 }
-func (alone) FetchFile(context.Context, segments.Hash, int64, io.Writer) error {
+func (alone) Others() []raft.ServerID { return nil }
+
+func (alone) Fetch(context.Context, raft.ServerID, segments.Hash, int64, int64, io.Writer) error {
 	return errors.New("nobody is there")
 }
 func (alone) Status(context.Context, raft.ServerID) (*api.GetStatusResponse, error) {
@@ -502,7 +505,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestFetchFile: a data file, whole and from an offset; unknown ones are not found.
+// TestFetchFile: a data file, whole, from an offset, and a part of it; unknown ones are not found.
 func TestFetchFile(t *testing.T) {
 	r := newRig(t, true)
 	for r.engine.Status().Files == 0 {
@@ -518,6 +521,12 @@ func TestFetchFile(t *testing.T) {
 			t.Errorf("from %d: %d bytes, %v", offset, len(part), err)
 		}
 	}
+	for _, c := range []struct{ offset, length int }{{0, 1}, {1, 5}, {0, len(whole)}, {len(whole) - 1, 1}, {len(whole) - 1, 2}, {len(whole), 1}, {5, math.MaxInt}} {
+		want := whole[c.offset:][:min(c.length, len(whole)-c.offset)]
+		if part, err := r.fetch(hash[:], uint64(c.offset), uint64(c.length)); err != nil || string(part) != string(want) {
+			t.Errorf("%d from %d: %d bytes, %v", c.length, c.offset, len(part), err)
+		}
+	}
 	for _, bad := range []struct {
 		hash   []byte
 		offset uint64
@@ -529,8 +538,12 @@ func TestFetchFile(t *testing.T) {
 	}
 }
 
-func (r *rig) fetch(hash []byte, offset uint64) (out []byte, err error) {
-	stream, err := r.peer.FetchFile(r.t.Context(), &api.FetchFileRequest{Hash: hash, Offset: offset})
+func (r *rig) fetch(hash []byte, offset uint64, length ...uint64) (out []byte, err error) {
+	q := &api.FetchFileRequest{Hash: hash, Offset: offset}
+	for _, n := range length {
+		q.Length = n
+	}
+	stream, err := r.peer.FetchFile(r.t.Context(), q)
 	for err == nil {
 		var m *api.FetchFileResponse
 		if m, err = stream.Recv(); err == nil {

@@ -43,6 +43,15 @@ func scrubStatus(s upkeep.ScrubStatus) *api.ScrubStatus {
 	}
 }
 
+func fetchStatus(s upkeep.FetchStatus) *api.FetchStatus {
+	return &api.FetchStatus{
+		ActiveFiles: uint64(s.Active), MissingFiles: uint64(s.Missing), MissingBytes: uint64(s.MissingBytes),
+		PartialBytes: uint64(s.PartialBytes), AllBytes: uint64(s.AllBytes),
+		FetchedFiles: uint64(s.Files), ReceivedBytes: uint64(s.Received), DroppedBytes: uint64(s.Dropped),
+		Rate: uint64(s.Rate), RateLimit: uint64(s.Limit), LeftNanos: int64(s.Left),
+	}
+}
+
 // VerifyFiles implements api.ClusterServer.
 func (s *Server) VerifyFiles(ctx context.Context, q *api.VerifyFilesRequest) (*api.VerifyFilesResponse, error) {
 	checks, more, err := s.Engine.Checks(ctx, q.AfterSeq, q.AfterHash, q.Deep)

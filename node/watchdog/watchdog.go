@@ -91,6 +91,13 @@ func (f watchedFS) Create(name string) (disk.File, error) {
 	return watchedFile{file, f.dog, name}, err
 }
 
+// Append implements disk.FS.
+func (f watchedFS) Append(name string) (disk.File, error) {
+	defer f.dog.Begin("opening " + name)()
+	file, err := f.FS.Append(name)
+	return watchedFile{file, f.dog, name}, err
+}
+
 // Rename implements disk.FS.
 func (f watchedFS) Rename(oldName, newName string) error {
 	defer f.dog.Begin("renaming " + oldName)()

@@ -76,6 +76,15 @@ func (d *Drive) Create(name string) (disk.File, error) {
 	return &file{f, d}, nil
 }
 
+// Append implements disk.FS.
+func (d *Drive) Append(name string) (disk.File, error) {
+	f, err := d.under.Append(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{f, d}, nil
+}
+
 // Open implements disk.FS.
 func (d *Drive) Open(name string) (disk.File, error) { return d.under.Open(name) }
 

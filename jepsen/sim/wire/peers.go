@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -143,37 +144,39 @@ func (e *Endpoint) Health(_ context.Context, id raft.ServerID) (roster.Health, e
 	})
 }
 
-// FetchFile implements the engine's Peers: it asks one node after the other.
-func (e *Endpoint) FetchFile(ctx context.Context, h segments.Hash, offset int64, w io.Writer) error {
-	err := fmt.Errorf("%w: no other node is there", engine.ErrUnavailable)
+// Others implements the engine's Peers: all other nodes.
+func (e *Endpoint) Others() (out []raft.ServerID) {
 	for i := 1; i < len(e.net.links); i++ {
-		var n int64
-		if n, err = e.fetchFrom(ctx, (e.node+i)%len(e.net.links), h, offset, w); err == nil || n > 0 {
-			return err // the engine goes on behind what it got
-		}
+		out = append(out, raft.ServerID(Address((e.node+i)%len(e.net.links))))
 	}
-	return err
+	return out
 }
 
-func (e *Endpoint) fetchFrom(ctx context.Context, peer int, h segments.Hash, offset int64, w io.Writer) (n int64, err error) {
-	for {
-		b, err := call(e, peer, timeout, func(p *Endpoint) ([]byte, error) { return p.readChunk(h, offset+n) })
-		if err != nil {
-			return n, err
+// Fetch implements the engine's Peers.
+func (e *Endpoint) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	peer, ok := e.net.node(raft.ServerAddress(from))
+	if !ok {
+		return fmt.Errorf("%w: no node has the id %q", engine.ErrUnavailable, from)
+	}
+	for n := int64(0); n < length; {
+		b, err := call(e, peer, timeout, func(p *Endpoint) ([]byte, error) { return p.readChunk(h, offset+n, length-n) })
+		if err == nil && len(b) == 0 {
+			err = io.ErrUnexpectedEOF
 		}
-		if ctx.Err() != nil || len(b) == 0 {
-			return n, ctx.Err()
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
 		}
 		e.net.count(0, 1)
 		m, err := w.Write(b)
 		n += int64(m)
 		if err != nil {
-			return n, err
+			return err
 		}
 	}
+	return nil
 }
 
-func (e *Endpoint) readChunk(h segments.Hash, offset int64) ([]byte, error) {
+func (e *Endpoint) readChunk(h segments.Hash, offset, length int64) ([]byte, error) {
 	s := e.serving()
 	if s == nil {
 		return nil, errClosed
@@ -183,7 +186,7 @@ func (e *Endpoint) readChunk(h segments.Hash, offset int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b := make([]byte, max(0, min(chunk, meta.Bytes-offset)))
+	b := make([]byte, max(0, min(chunk, length, meta.Bytes-offset)))
 	if _, err := f.ReadAt(b, offset); err != nil && (err != io.EOF || len(b) > 0) {
 		return nil, err
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"chorale/node/engine/fetching"
 	"chorale/segments"
 	"chorale/topic"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -19,71 +20,232 @@ const (
 	// localEvery is how often a file that no other node gives is looked for on this
 	// one: somebody may have put it back.
 	localEvery = 30 * time.Second
+	// atOnce is how many files are fetched at a time.
+	atOnce = 4
+	// partsKept is how many unfinished copies are kept of files that do not come at the
+	// moment; none is larger than its file.
+	partsKept = 16
+	// idleKept is how long an unfinished copy is kept that nothing wants: just after a
+	// start the manifest is older than the copies.
+	idleKept = time.Minute
 )
 
-// Repair brings back files that the manifest names and this node lacks, oldest first,
-// one at a time, until ctx ends. It leaves alone what this node is building itself.
+// repairs is the work of Repair. For its goroutine.
+type repairs struct {
+	*Keeper
+	busy   map[segments.Hash]bool
+	pauses map[segments.Hash]*pause    // of files that did not come
+	looked map[segments.Hash]time.Time // for missing files, on this node
+	idle   map[string]time.Time        // partial files that nothing wants, since when
+	ends   chan ended
+	report report
+}
+
+// pause is how long a file that did not come is left alone.
+type pause struct {
+	until time.Time
+	long  time.Duration
+}
+
+// ended is what became of a file.
+type ended struct {
+	meta segments.FileMeta
+	err  error
+	// local: this node was looked through as well.
+	local bool
+}
+
+// Repair brings back files that the manifest names and this node lacks, a few at a time,
+// until ctx ends. It leaves alone what this node is building itself. Those come first
+// that a reader has asked for; then those of which there is something already, so that
+// these stay few; then the newest, since whoever comes back from a short absence needs
+// them, and a reader of anything needs all that follow.
 func (k *Keeper) Repair(ctx context.Context) error {
-	wait := repairPauseMin
-	looked := make(map[segments.Hash]time.Time) // for missing files, on this node
+	r := &repairs{
+		Keeper: k, busy: make(map[segments.Hash]bool), pauses: make(map[segments.Hash]*pause),
+		looked: make(map[segments.Hash]time.Time), idle: make(map[string]time.Time), ends: make(chan ended, atOnce),
+	}
+	var workers sync.WaitGroup
+	defer workers.Wait()
 	for ctx.Err() == nil {
 		k.Lacking()
 		changed := k.o.History.Changed()
 		_, builds := k.o.Building.Newest()
-		var failed error
-		for _, meta := range k.o.History.Missing() {
-			if k.o.Building.Makes(meta) {
-				continue
+		missing := k.want()
+		r.clean(missing)
+		r.tell(missing)
+		for len(r.busy) < atOnce {
+			m, ok := r.next(missing)
+			if !ok {
+				break
 			}
-			if err := k.bring(ctx, meta, looked); err != nil {
-				failed = err
-				k.failed(meta, err)
-				continue
-			}
-			delete(looked, meta.Hash)
-			wait = repairPauseMin
+			r.busy[m.Hash] = true
+			local := time.Since(r.looked[m.Hash]) >= localEvery
+			workers.Go(func() { r.ends <- k.bring(ctx, m, local) })
 		}
-		var again <-chan time.Time
-		if failed != nil && ctx.Err() == nil {
-			k.o.Log.Warn("a missing file could not be brought back", "error", failed, "again in", wait)
-			again = time.After(wait)
-			wait = min(2*wait, repairPauseMax)
-			changed, builds = nil, nil // a change must not shorten the pause
-		}
+		t := time.NewTimer(r.wait(missing))
 		select {
 		case <-ctx.Done():
 		case <-changed:
 		case <-builds:
-		case <-again:
+		case e := <-r.ends:
+			r.note(ctx, e)
+		case <-t.C:
 		}
+		t.Stop()
 	}
 	return nil
 }
 
-// bring gets one file from another node, or else from what this one has.
-func (k *Keeper) bring(ctx context.Context, meta segments.FileMeta, looked map[segments.Hash]time.Time) error {
-	err := k.fetch(ctx, meta)
+// want is what is to be fetched; between two calls Bring goes by the first.
+func (k *Keeper) want() []segments.FileMeta {
+	missing := slices.DeleteFunc(k.o.History.Missing(), k.o.Building.Makes)
+	wanted := make(map[segments.Hash]bool, len(missing))
+	for _, m := range missing {
+		wanted[m.Hash] = true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wanted = wanted
+	return missing
+}
+
+func (k *Keeper) wants(h segments.Hash) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wanted[h]
+}
+
+// next is the file that is to be fetched next; false if there is none for now.
+func (r *repairs) next(missing []segments.FileMeta) (best segments.FileMeta, ok bool) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range missing {
+		if p := r.pauses[m.Hash]; r.busy[m.Hash] || p != nil && now.Before(p.until) {
+			continue
+		}
+		if !ok || r.before(m, best) {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// before reports whether a goes before b; under mu.
+func (r *repairs) before(a, b segments.FileMeta) bool {
+	x, xAsked := r.asked[a.Hash]
+	y, yAsked := r.asked[b.Hash]
+	if xAsked != yAsked {
+		return xAsked
+	}
+	if xAsked && !x.Equal(y) {
+		return x.Before(y)
+	}
+	_, xBegun := r.fetcher.Partial().Begun(a)
+	_, yBegun := r.fetcher.Partial().Begun(b)
+	if xBegun != yBegun {
+		return xBegun
+	}
+	return a.First > b.First
+}
+
+// note takes account of what became of a file.
+func (r *repairs) note(ctx context.Context, e ended) {
+	delete(r.busy, e.meta.Hash)
+	if e.local {
+		r.looked[e.meta.Hash] = time.Now()
+	}
+	if e.err == nil {
+		delete(r.pauses, e.meta.Hash)
+		delete(r.looked, e.meta.Hash)
+		return
+	}
+	if ctx.Err() != nil || errors.Is(e.err, fetching.ErrUnwanted) {
+		return
+	}
+	r.failed(e.meta, e.err)
+	p := r.pauses[e.meta.Hash]
+	if p == nil {
+		p = &pause{long: repairPauseMin}
+		r.pauses[e.meta.Hash] = p
+	}
+	p.until = time.Now().Add(p.long)
+	r.report.failure(r.o.Log, e.err, p.long)
+	p.long = min(2*p.long, repairPauseMax)
+}
+
+// wait is how long nothing is due.
+func (r *repairs) wait(missing []segments.FileMeta) time.Duration {
+	wait := time.Hour
+	if len(r.busy) > 0 {
+		wait = reportEvery
+	}
+	if len(r.idle) > 0 {
+		wait = min(wait, idleKept)
+	}
+	if len(r.busy) == atOnce {
+		return wait
+	}
+	for _, m := range missing {
+		if p := r.pauses[m.Hash]; p != nil && !r.busy[m.Hash] {
+			wait = min(wait, max(time.Until(p.until), 0))
+		}
+	}
+	return wait
+}
+
+// clean throws away partial files that nothing wants, and more than there should be; and
+// forgets what it knew of files that are not missing.
+func (r *repairs) clean(missing []segments.FileMeta) {
+	names := make(map[string]bool, len(missing))
+	for _, m := range missing {
+		names[m.Name()] = true
+	}
+	idle := make(map[string]time.Time)
+	for _, name := range r.fetcher.Partial().Unwanted(func(name string) bool { return names[name] }, partsKept) {
+		since, known := r.idle[name]
+		if !known {
+			since = time.Now()
+		}
+		if !names[name] && (time.Since(since) < idleKept || !r.o.Current()) {
+			idle[name] = since
+			continue
+		}
+		if err := r.fetcher.Discard(name); err != nil {
+			r.o.Log.Warn("an unfinished copy could not be removed", "file", name, "error", err, "again in", idleKept)
+			idle[name] = time.Now()
+		}
+	}
+	r.idle = idle
+	gone := func(h segments.Hash) bool { return !r.wants(h) && !r.busy[h] }
+	maps.DeleteFunc(r.pauses, func(h segments.Hash, _ *pause) bool { return gone(h) })
+	maps.DeleteFunc(r.looked, func(h segments.Hash, _ time.Time) bool { return gone(h) })
+}
+
+// bring gets one file from another node, or else from what this one has, if local.
+func (k *Keeper) bring(ctx context.Context, meta segments.FileMeta, local bool) ended {
+	err := k.fetcher.Bring(ctx, meta, func() bool { return k.wants(meta.Hash) })
 	if err == nil {
-		k.o.Log.Info("fetched a missing file", "first", meta.First, "last", meta.Last, "bytes", meta.Bytes)
-		return nil
+		k.o.Log.Debug("fetched a missing file", "first", meta.First, "last", meta.Last, "bytes", meta.Bytes)
+		return ended{meta: meta}
 	}
 	err = fmt.Errorf("messages %d to %d: no other node gave their file: %w", meta.First, meta.Last, err)
-	if ctx.Err() != nil || time.Since(looked[meta.Hash]) < localEvery {
-		return err
+	if ctx.Err() != nil || !local || errors.Is(err, fetching.ErrUnwanted) {
+		return ended{meta: meta, err: err}
 	}
-	looked[meta.Hash] = time.Now()
 	reclaimed := k.o.History.Reclaim(meta)
 	if reclaimed == nil {
 		k.o.Log.Info("a missing file was on the disk after all", "first", meta.First, "last", meta.Last)
-		return nil
+		return ended{meta: meta}
 	}
 	rebuilt := k.rebuild(meta)
 	if rebuilt == nil {
 		k.o.Log.Info("rebuilt a missing file from memory", "first", meta.First, "last", meta.Last, "bytes", meta.Bytes)
-		return nil
+		return ended{meta: meta}
 	}
 	k.o.Log.Debug("nor does this node have it", "disk", reclaimed, "memory", rebuilt)
-	return err
+	return ended{meta, err, true}
 }
 
 // rebuild makes a file from its records: those of the tip, or those of what the file
@@ -103,26 +265,4 @@ func (k *Keeper) rebuild(meta segments.FileMeta) error {
 	}
 	defer r.Close()
 	return errors.Join(err, k.o.History.Rebuild(meta, r))
-}
-
-// fetch copies one file from a peer into the history, which checks it.
-func (k *Keeper) fetch(ctx context.Context, meta segments.FileMeta) error {
-	r, w := io.Pipe()
-	g, ctx := errgroup.WithContext(ctx)
-	var asked error // says more than what Import makes of it
-	g.Go(func() error {
-		asked = k.o.Fetch(ctx, meta.Hash, w)
-		w.CloseWithError(asked) // nil means the end of the file
-		return asked
-	})
-	g.Go(func() error {
-		err := k.o.History.Import(meta, r)
-		r.CloseWithError(err)
-		return err
-	})
-	err := g.Wait()
-	if asked != nil {
-		return asked
-	}
-	return err
 }

@@ -4,16 +4,17 @@
 package upkeep
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"sync"
 	"time"
 
 	"chorale/disk"
 	"chorale/node/engine/building"
+	"chorale/node/engine/fetching"
 	"chorale/segments"
+	"chorale/segments/partial"
 	"chorale/tip"
 	"chorale/topic"
 
@@ -26,9 +27,14 @@ type Options struct {
 	Tip      *tip.Tip
 	Topics   *topic.Table
 	Building *building.State
-	// Fetch copies a file from any other node.
-	Fetch func(ctx context.Context, h segments.Hash, w io.Writer) error
-	// Files is where the Keeper remembers when it read each file.
+	// Peers give files, at FetchRate bytes a second at most; 0 is no limit.
+	Peers     fetching.Peers
+	FetchRate int64
+	// Current reports whether the manifest is the cluster's newest, as far as this node
+	// was told: what it does not name is then not wanted.
+	Current func() bool
+	// Files is where the Keeper remembers when it read each file, and the root of the
+	// folder for unfinished copies.
 	Files disk.FS
 	Log   hclog.Logger
 	// Every is how often each file is read; 0 is never.
@@ -44,7 +50,9 @@ type Options struct {
 // Keeper looks after the files of one node. Repair and Scrub are its actors; the rest is
 // for any goroutine.
 type Keeper struct {
-	o  Options
+	o       Options
+	fetcher *fetching.Fetcher
+
 	mu sync.Mutex
 	// lacks are the files that no reader here can have; as of the time when looked was
 	// the history's Changed.
@@ -53,6 +61,10 @@ type Keeper struct {
 	share  float64           // of all bytes
 	files  int               // of the manifest
 	looked <-chan struct{}
+	// asked is when a reader first wanted a file that is missing still.
+	asked map[segments.Hash]time.Time
+	// wanted are the files that Repair is to fetch, as it last saw.
+	wanted map[segments.Hash]bool
 	scrubState
 }
 
@@ -62,10 +74,23 @@ type lack struct {
 	why   error // why it did not come the last time; nil if that is to be seen
 }
 
-// New makes a Keeper that has looked at nothing yet.
-func New(o Options) *Keeper {
+// partialDir is the folder of unfinished copies.
+const partialDir = "partial"
+
+// New makes a Keeper that has looked at nothing yet but for the folder of unfinished copies.
+func New(o Options) (*Keeper, error) {
 	o.Every = max(o.Every, 0)
-	return &Keeper{o: o, lacks: make(map[segments.Hash]*lack), scrubState: scrubState{read: make(map[segments.Hash]time.Time)}}
+	parts, err := partial.Open(o.Files, partialDir)
+	if err != nil {
+		return nil, fmt.Errorf("open the unfinished copies: %w", err)
+	}
+	return &Keeper{
+		o: o, fetcher: fetching.New(fetching.Options{
+			Peers: o.Peers, Partial: parts, Import: o.History.Import, Rate: o.FetchRate, Log: o.Log.Named("fetching"),
+		}),
+		lacks: make(map[segments.Hash]*lack), asked: make(map[segments.Hash]time.Time),
+		scrubState: scrubState{read: make(map[segments.Hash]time.Time)},
+	}, nil
 }
 
 // look brings what is known of missing files up to date. Under mu.
@@ -97,6 +122,7 @@ func (k *Keeper) look() {
 		}
 	}
 	k.share = float64(bytes) / float64(max(all, 1))
+	maps.DeleteFunc(k.asked, func(h segments.Hash, _ time.Time) bool { return k.lacks[h] == nil })
 }
 
 // failed notes why a file did not come.
@@ -137,7 +163,7 @@ func (l *lack) String() string {
 }
 
 // Explain adds to the error of a reader, if it is for want of a file, what is known of
-// that file.
+// that file, which is fetched before others now.
 func (k *Keeper) Explain(err error) error {
 	var missing *segments.MissingError
 	if !errors.As(err, &missing) {
@@ -149,6 +175,9 @@ func (k *Keeper) Explain(err error) error {
 	l := k.lacks[missing.Meta.Hash]
 	if l == nil {
 		return err // it has come meanwhile
+	}
+	if _, before := k.asked[missing.Meta.Hash]; !before {
+		k.asked[missing.Meta.Hash] = time.Now()
 	}
 	return fmt.Errorf("%w; missing %s", err, l)
 }

@@ -21,6 +21,7 @@ import (
 	"chorale/topic"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 )
 
@@ -41,6 +42,7 @@ type world struct {
 	mu     sync.Mutex
 	nobody error // what the peer says instead of giving files
 	asked  int
+	rate   int64 // of fetching; 0 is no limit
 }
 
 const (
@@ -131,20 +133,35 @@ func (w *world) layer(of []segments.FileMeta) {
 func (w *world) keeper(every time.Duration, rate int64) *Keeper {
 	caughtUp := make(chan struct{})
 	close(caughtUp)
-	return New(Options{
+	k, err := New(Options{
 		History: w.log, Tip: w.tip, Topics: w.topics, Building: building.New(), Files: w.fsys.Mount(),
-		Log: hclog.NewNullLogger(), Every: every, Rate: rate, CaughtUp: caughtUp, Fetch: w.fetch,
+		Log: hclog.NewNullLogger(), Every: every, Rate: rate, CaughtUp: caughtUp,
+		Peers: w, FetchRate: w.rate,
+		Current: func() bool { return true },
 	})
+	w.must(err)
+	return k
 }
 
-func (w *world) fetch(_ context.Context, h segments.Hash, to io.Writer) error {
+// Others implements fetching.Peers.
+func (w *world) Others() []raft.ServerID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nobody != nil {
+		return nil
+	}
+	return []raft.ServerID{"peer"}
+}
+
+// Fetch implements fetching.Peers.
+func (w *world) Fetch(_ context.Context, _ raft.ServerID, h segments.Hash, offset, length int64, to io.Writer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
 	if w.nobody != nil {
 		return w.nobody
 	}
-	_, err := to.Write(w.copies[h])
+	_, err := to.Write(w.copies[h][offset:][:length])
 	return err
 }
 
