@@ -16,36 +16,8 @@ import (
 
 // ask makes a call on one node after the other until one answers, each at most
 // once.
-func (c *Client) ask(ctx context.Context, call func(ctx context.Context, n *nodes.Node) error) error {
-	var last error
-	for range c.nodes.All() {
-		n, err := c.nodes.Next(ctx)
-		if err != nil {
-			return err
-		}
-		var retry bool
-		if last, retry = c.askOne(ctx, n, call); last == nil || !retry {
-			return last
-		}
-	}
-	return last
-}
-
-func (c *Client) askOne(ctx context.Context, n *nodes.Node, call func(ctx context.Context, n *nodes.Node) error) (err error, retry bool) {
-	one, cancel := context.WithTimeout(ctx, c.stall)
-	defer cancel()
-	if err = call(one, n); err == nil {
-		c.nodes.Worked(n)
-		return nil, false
-	}
-	if ctx.Err() != nil {
-		return ctx.Err(), false
-	}
-	err, retry = callError(n.Address, err)
-	if retry {
-		c.nodes.Failed(n)
-	}
-	return err, retry
+func (c *Client) ask(ctx context.Context, call nodes.Call) error {
+	return c.nodes.Ask(ctx, c.stall, call, callError)
 }
 
 // Addresses lists the nodes that the client was given.
@@ -72,7 +44,7 @@ func (c *Client) Status(ctx context.Context, address string) (out *api.GetStatus
 	if i < 0 {
 		return nil, fmt.Errorf("%w: %s is not an address of this client", ErrInvalid, address)
 	}
-	err, _ = c.askOne(ctx, c.nodes.All()[i], call)
+	err, _ = c.nodes.AskOne(ctx, c.nodes.All()[i], c.stall, call, callError)
 	return out, err
 }
 
@@ -105,7 +77,9 @@ func (c *Client) SetRetention(ctx context.Context, policies ...*api.RetentionPol
 	})
 }
 
-// Cluster calls one node after the other about members, until one answers.
+// Cluster calls one node after the other about members, until one answers. A call that
+// changes something wraps its error with api.Once, so that it is not made twice: then the
+// error may be an ErrUncertain.
 func (c *Client) Cluster(ctx context.Context, call func(context.Context, api.ClusterClient) error) error {
 	return c.ask(ctx, func(ctx context.Context, n *nodes.Node) error { return call(ctx, n.Cluster) })
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"chorale/api"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -155,4 +157,51 @@ func TestBadDials(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// sayingStatus answers the question for its status with an error, and counts.
+type sayingStatus struct {
+	*fakeNode
+	err   error
+	asked *atomic.Int32
+}
+
+func (s sayingStatus) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStatusResponse, error) {
+	s.asked.Add(1)
+	return nil, s.err
+}
+
+// TestTheTellingError: where nobody can, what a node has said goes before what kept others
+// from being asked, whoever is asked last; and what may have been done is not done twice.
+func TestTheTellingError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, err := status.New(codes.Unavailable, "there is no majority").WithDetails(&errdetails.ErrorInfo{Reason: "UNAVAILABLE"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCluster(t, 2)
+		says := func(err error) *atomic.Int32 {
+			asked := new(atomic.Int32)
+			for _, n := range c.nodes {
+				n.stop()
+				n.startAs(sayingStatus{n, err, asked})
+			}
+			return asked
+		}
+		says(told.Err())
+		c.nodes[1].stop()
+		for range 10 {
+			cl := c.dial(t, Options{}, "dead1", "dead2")
+			if _, err := cl.Status(ctx, ""); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "there is no majority") {
+				t.Fatal(err)
+			}
+		}
+		asked := says(api.Unknown("it has lost its majority"))
+		if _, err := c.dial(t, Options{}).Status(ctx, ""); !errors.Is(err, ErrUncertain) || !strings.HasSuffix(err.Error(), ": it has lost its majority") {
+			t.Fatal(err)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d nodes were asked for what may have been done", n)
+		}
+	})
 }

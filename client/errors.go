@@ -18,7 +18,7 @@ var (
 	// rule. Nothing was stored; the same again cannot help.
 	ErrInvalid = errors.New("invalid")
 	// ErrUncertain is the outcome of a message that was sent and not answered before
-	// its publisher ended: it may be stored or not.
+	// its publisher ended: it may be stored or not. The same of a change of members.
 	ErrUncertain = errors.New("outcome unknown")
 	// ErrUnpublished is the outcome of a message that is certainly not stored because
 	// its publisher ended before it could be sent.
@@ -94,9 +94,13 @@ func (i invalid) Unwrap() error { return i.error }
 
 // nodeError is what was wrong with a node, without the node's address.
 type nodeError struct {
-	kind error
-	text string
+	kind      error
+	text      string
+	unreached bool
 }
+
+// Unreached implements waits.Unreached.
+func (e *nodeError) Unreached() bool { return e.unreached }
 
 // Error is what the node said, or what it did.
 func (e *nodeError) Error() string { return e.text }
@@ -108,7 +112,7 @@ func (e *nodeError) Unwrap() error { return e.kind }
 func (e *nodeError) at(address string) error {
 	switch e.kind {
 	case ErrInvalid, ErrOutOfRange, ErrGone: // the node's words say it already
-		return &nodeError{e.kind, "node " + address + ": " + e.text}
+		return &nodeError{kind: e.kind, text: "node " + address + ": " + e.text}
 	}
 	return fmt.Errorf("%w: node %s: %s", e.kind, address, e.text)
 }
@@ -135,8 +139,10 @@ func refusal(err error) (e *nodeError, retry bool) {
 		if kind, retry = ErrRefused, false; nodes.Reason(err) == "OTHER_CLUSTER" {
 			kind = ErrOtherCluster
 		}
+	case codes.Aborted:
+		kind, retry = ErrUncertain, false
 	case codes.Unauthenticated, codes.PermissionDenied:
 		kind, retry = ErrDenied, false
 	}
-	return &nodeError{kind, nodes.Text(err)}, retry
+	return &nodeError{kind, nodes.Text(err), kind == ErrUnavailable && nodes.Unreached(err)}, retry
 }

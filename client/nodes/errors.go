@@ -40,7 +40,7 @@ func Text(err error) string {
 		}
 	}
 	switch s.Code() {
-	case codes.Unavailable, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition, codes.Unauthenticated, codes.PermissionDenied:
+	case codes.Unavailable, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition, codes.Aborted, codes.Unauthenticated, codes.PermissionDenied:
 		return out
 	}
 	return fmt.Sprintf("%s (%s)", out, s.Code())
@@ -54,4 +54,9 @@ func Reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// Unreached reports whether the call never came to the node. gRPC has no code for that.
+func Unreached(err error) bool {
+	return strings.Contains(status.Convert(err).Message(), "while dialing")
 }

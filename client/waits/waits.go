@@ -82,6 +82,9 @@ type Teller struct {
 	node    string          // that was asked last
 	trouble error           // the last there was, for ever
 	failed  string          // the node of it
+	word    error           // the last of a node that could be reached
+	speaker string          // that node
+	spoken  time.Time       // when
 	due     bool            // trouble is not told yet
 	since   time.Time       // of the wait; zero without one
 	told    map[string]bool // reasons of this wait
@@ -153,11 +156,17 @@ func (t *Teller) quit() {
 	t.settled.Stop()
 }
 
+// Unreached is what an error may have that says that a node could not be reached at all.
+type Unreached interface{ Unreached() bool }
+
 // Failed says that a node did not serve, and why.
 func (t *Teller) Failed(node string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.quit()
+	if u, ok := err.(Unreached); !ok || !u.Unreached() {
+		t.word, t.speaker, t.spoken = err, node, time.Now()
+	}
 	t.trouble, t.failed, t.due = err, node, true
 	if t.since.IsZero() {
 		t.since = time.Now()
@@ -284,10 +293,14 @@ func (t *Teller) deliver() {
 	t.telling = false
 }
 
-// Trouble is the last trouble and the node that had it; nil without one.
+// Trouble is the last trouble and the node that had it; nil without one. What a node has
+// said a moment ago goes before another's silence.
 func (t *Teller) Trouble() (node string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.word != nil && time.Since(t.spoken) < Again {
+		return t.speaker, t.word
+	}
 	return t.failed, t.trouble
 }
 

@@ -192,3 +192,28 @@ func TestCallsComeOneByOne(t *testing.T) {
 		}
 	})
 }
+
+type unreached struct{ error }
+
+func (unreached) Unreached() bool { return true }
+
+// The trouble is what a node has said, as long as that is fresh; else the last of all.
+func TestTheWordOfANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, w := listen()
+		is := func(node, text string) {
+			t.Helper()
+			if n, err := w.Trouble(); n != node || err == nil || err.Error() != text {
+				t.Errorf("node %s: %v, want %s: %s", n, err, node, text)
+			}
+		}
+		w.Failed("a", unreached{errDown})
+		is("a", "connection refused")
+		w.Failed("b", errors.New("no majority"))
+		w.Failed("a", unreached{errDown})
+		is("b", "no majority")
+		time.Sleep(Again)
+		is("a", "connection refused")
+		w.End()
+	})
+}

@@ -128,8 +128,11 @@ func (m *membersCmd) list(cmd *cobra.Command, _ []string) error {
 
 // explain leaves a refusal as it is: it says what to do.
 func (m *membersCmd) explain(err error) error {
-	if errors.Is(err, client.ErrUnavailable) {
+	switch {
+	case errors.Is(err, client.ErrUnavailable):
 		return m.Explain(err)
+	case errors.Is(err, client.ErrUncertain):
+		return fmt.Errorf("%w\nIt may have been done, or may still be done once a majority runs: chorale members list shows what is WANTED and who leads;\nask again only when it shows a leader, and that nothing was done", err)
 	}
 	return err
 }
@@ -142,7 +145,7 @@ func (m *membersCmd) change(cmd *cobra.Command, id string, what api.ChangeMember
 	defer c.Close()
 	err = c.Cluster(cmd.Context(), func(ctx context.Context, n api.ClusterClient) error {
 		_, err := n.ChangeMember(ctx, &api.ChangeMemberRequest{Change: what, NodeId: id})
-		return err
+		return api.Once(err)
 	})
 	if err != nil {
 		return m.explain(err)
@@ -161,7 +164,7 @@ func (m *membersCmd) transfer(cmd *cobra.Command, args []string) error {
 	err = c.Cluster(cmd.Context(), func(ctx context.Context, n api.ClusterClient) error {
 		r, err := n.TransferLeadership(ctx, q)
 		leader = r.GetLeaderId()
-		return err
+		return api.Once(err)
 	})
 	if err != nil {
 		return m.explain(err)

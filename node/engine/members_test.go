@@ -238,6 +238,24 @@ func TestSafeQuorum(t *testing.T) {
 	})
 }
 
+// TestChangeUnknown: the outcome of a change that a leader could not put through before it
+// lost its majority is not known, and is found out later.
+func TestChangeUnknown(t *testing.T) {
+	inBubble(t, 3, withFolders, func(c *cluster) {
+		c.introduceAll()
+		pass(2 * time.Second)
+		leader := c.leader()
+		leader.isolate()
+		if err := leader.engine.Roster().Invite(context.Background(), "n9", true); !errors.Is(err, ErrUnknown) {
+			t.Errorf("invited without a majority: %v", err)
+		}
+		leader.connect()
+		pass(5 * time.Second)
+		c.leader().mustPublish("a", "x")
+		c.sameEverywhere()
+	})
+}
+
 // TestNonVoter: who joins as a non-voter stays one until it is promoted, and then can
 // be demoted again.
 func TestNonVoter(t *testing.T) {

@@ -172,7 +172,8 @@ func (p *Peers) ChangeMember(ctx context.Context, leader raft.ServerID, q *api.C
 	if err != nil {
 		return nil, err
 	}
-	return api.NewClusterClient(n.conn).ChangeMember(passedOn(ctx), q)
+	out, err := api.NewClusterClient(n.conn).ChangeMember(passedOn(ctx), q)
+	return out, api.Once(err)
 }
 
 // Transfer implements server.Leader.
@@ -181,7 +182,8 @@ func (p *Peers) Transfer(ctx context.Context, leader raft.ServerID, q *api.Trans
 	if err != nil {
 		return nil, err
 	}
-	return api.NewClusterClient(n.conn).TransferLeadership(passedOn(ctx), q)
+	out, err := api.NewClusterClient(n.conn).TransferLeadership(passedOn(ctx), q)
+	return out, api.Once(err)
 }
 
 // Join implements server.Leader.

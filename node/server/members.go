@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,9 +47,18 @@ func (s *Server) ChangeMember(ctx context.Context, q *api.ChangeMemberRequest) (
 		return nil, err
 	}
 	if err := change(s.Engine.Roster(), ctx, raft.ServerID(q.NodeId)); err != nil {
-		return passOn(ctx, s, err, q, s.Leader.ChangeMember)
+		return passOn(ctx, s, uncertain(err), q, s.Leader.ChangeMember)
 	}
 	return &api.ChangeMemberResponse{}, nil
+}
+
+// uncertain is an error of a change of members: one that may yet be committed, as that of
+// a leader that lost its majority, is not to be made again without looking.
+func uncertain(err error) error {
+	if errors.Is(err, engine.ErrUnknown) {
+		return api.Unknown(err.Error())
+	}
+	return err
 }
 
 // TransferLeadership implements api.ClusterServer.
@@ -58,7 +68,7 @@ func (s *Server) TransferLeadership(ctx context.Context, q *api.TransferLeadersh
 	}
 	id, err := s.Engine.Roster().Transfer(ctx, raft.ServerID(q.NodeId))
 	if err != nil {
-		return passOn(ctx, s, err, q, s.Leader.Transfer)
+		return passOn(ctx, s, uncertain(err), q, s.Leader.Transfer)
 	}
 	return &api.TransferLeadershipResponse{LeaderId: string(id)}, nil
 }
