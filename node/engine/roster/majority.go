@@ -72,7 +72,7 @@ func (r *Roster) poll(ctx context.Context, has func(Health) int) int {
 		}
 	}
 	var g errgroup.Group
-	for id := range t.answers {
+	for _, id := range slices.Sorted(maps.Keys(t.answers)) { // who is asked first answers into the map meanwhile
 		g.Go(func() error {
 			for wait := firstAsk; ctx.Err() == nil; wait = min(2*wait, lookEvery) {
 				n := r.ask(ctx, id, has)
