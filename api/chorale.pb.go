@@ -3908,6 +3908,104 @@ func (x *GetHealthResponse) GetPlanSum() []byte {
 	return nil
 }
 
+type ReadStateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadStateRequest) Reset() {
+	*x = ReadStateRequest{}
+	mi := &file_chorale_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadStateRequest) ProtoMessage() {}
+
+func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
+func (*ReadStateRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{48}
+}
+
+// The first response says who answers, and has no data.
+type ReadStateResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeId    string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	ClusterId string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	// The next bytes of a snapshot, as docs/formats.md draws it; it tells its own end.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadStateResponse) Reset() {
+	*x = ReadStateResponse{}
+	mi := &file_chorale_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadStateResponse) ProtoMessage() {}
+
+func (x *ReadStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadStateResponse.ProtoReflect.Descriptor instead.
+func (*ReadStateResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ReadStateResponse) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ReadStateResponse) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *ReadStateResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_chorale_proto protoreflect.FileDescriptor
 
 const file_chorale_proto_rawDesc = "" +
@@ -4253,7 +4351,13 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05built\x18\t \x03(\fR\x05built\x12\x12\n" +
 	"\x04plan\x18\n" +
 	" \x01(\x04R\x04plan\x12\x19\n" +
-	"\bplan_sum\x18\v \x01(\fR\aplanSum2\xf3\x04\n" +
+	"\bplan_sum\x18\v \x01(\fR\aplanSum\"\x12\n" +
+	"\x10ReadStateRequest\"_\n" +
+	"\x11ReadStateResponse\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data2\xf3\x04\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
 	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12F\n" +
@@ -4263,13 +4367,14 @@ const file_chorale_proto_rawDesc = "" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
 	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
 	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
-	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\x9f\x03\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\xeb\x03\n" +
 	"\aCluster\x12N\n" +
 	"\vListMembers\x12\x1e.chorale.v1.ListMembersRequest\x1a\x1f.chorale.v1.ListMembersResponse\x12Q\n" +
 	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12<\n" +
 	"\x05Drain\x12\x18.chorale.v1.DrainRequest\x1a\x19.chorale.v1.DrainResponse\x12c\n" +
 	"\x12TransferLeadership\x12%.chorale.v1.TransferLeadershipRequest\x1a&.chorale.v1.TransferLeadershipResponse\x12N\n" +
-	"\vVerifyFiles\x12\x1e.chorale.v1.VerifyFilesRequest\x1a\x1f.chorale.v1.VerifyFilesResponse2\xd7\x01\n" +
+	"\vVerifyFiles\x12\x1e.chorale.v1.VerifyFilesRequest\x1a\x1f.chorale.v1.VerifyFilesResponse\x12J\n" +
+	"\tReadState\x12\x1c.chorale.v1.ReadStateRequest\x1a\x1d.chorale.v1.ReadStateResponse0\x012\xd7\x01\n" +
 	"\x04Peer\x12J\n" +
 	"\tFetchFile\x12\x1c.chorale.v1.FetchFileRequest\x1a\x1d.chorale.v1.FetchFileResponse0\x01\x129\n" +
 	"\x04Join\x12\x17.chorale.v1.JoinRequest\x1a\x18.chorale.v1.JoinResponse\x12H\n" +
@@ -4288,7 +4393,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -4344,6 +4449,8 @@ var file_chorale_proto_goTypes = []any{
 	(*JoinResponse)(nil),               // 51: chorale.v1.JoinResponse
 	(*GetHealthRequest)(nil),           // 52: chorale.v1.GetHealthRequest
 	(*GetHealthResponse)(nil),          // 53: chorale.v1.GetHealthResponse
+	(*ReadStateRequest)(nil),           // 54: chorale.v1.ReadStateRequest
+	(*ReadStateResponse)(nil),          // 55: chorale.v1.ReadStateResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -4395,27 +4502,29 @@ var file_chorale_proto_depIdxs = []int32{
 	46, // 46: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
 	48, // 47: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
 	26, // 48: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
-	34, // 49: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	50, // 50: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	52, // 51: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	7,  // 52: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	11, // 53: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 54: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 55: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 56: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	33, // 57: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	38, // 58: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	40, // 59: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	42, // 60: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	45, // 61: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	47, // 62: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
-	49, // 63: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	27, // 64: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
-	35, // 65: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	51, // 66: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	53, // 67: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	52, // [52:68] is the sub-list for method output_type
-	36, // [36:52] is the sub-list for method input_type
+	54, // 49: chorale.v1.Cluster.ReadState:input_type -> chorale.v1.ReadStateRequest
+	34, // 50: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	50, // 51: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	52, // 52: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 53: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 54: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 55: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 56: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 57: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	33, // 58: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	38, // 59: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	40, // 60: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	42, // 61: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	45, // 62: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	47, // 63: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
+	49, // 64: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	27, // 65: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	55, // 66: chorale.v1.Cluster.ReadState:output_type -> chorale.v1.ReadStateResponse
+	35, // 67: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	51, // 68: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	53, // 69: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	53, // [53:70] is the sub-list for method output_type
+	36, // [36:53] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
 	36, // [36:36] is the sub-list for extension extendee
 	0,  // [0:36] is the sub-list for field type_name
@@ -4437,7 +4546,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

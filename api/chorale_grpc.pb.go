@@ -448,6 +448,7 @@ const (
 	Cluster_Drain_FullMethodName              = "/chorale.v1.Cluster/Drain"
 	Cluster_TransferLeadership_FullMethodName = "/chorale.v1.Cluster/TransferLeadership"
 	Cluster_VerifyFiles_FullMethodName        = "/chorale.v1.Cluster/VerifyFiles"
+	Cluster_ReadState_FullMethodName          = "/chorale.v1.Cluster/ReadState"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -473,6 +474,10 @@ type ClusterClient interface {
 	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
 	// reads each of them wholly first. A file that is found bad is repaired by the node.
 	VerifyFiles(ctx context.Context, in *VerifyFilesRequest, opts ...grpc.CallOption) (*VerifyFilesResponse, error)
+	// ReadState streams the replicated state of the node that is asked, as of the newest
+	// message that it has: what a backup holds beside the data files that it names
+	// (Peer.FetchFile). A node gives it to one caller at a time; others wait.
+	ReadState(ctx context.Context, in *ReadStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadStateResponse], error)
 }
 
 type clusterClient struct {
@@ -533,6 +538,25 @@ func (c *clusterClient) VerifyFiles(ctx context.Context, in *VerifyFilesRequest,
 	return out, nil
 }
 
+func (c *clusterClient) ReadState(ctx context.Context, in *ReadStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadStateResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Cluster_ServiceDesc.Streams[0], Cluster_ReadState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadStateRequest, ReadStateResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Cluster_ReadStateClient = grpc.ServerStreamingClient[ReadStateResponse]
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -556,6 +580,10 @@ type ClusterServer interface {
 	// VerifyFiles tells what this node has of each file of the manifest, in pages; deep
 	// reads each of them wholly first. A file that is found bad is repaired by the node.
 	VerifyFiles(context.Context, *VerifyFilesRequest) (*VerifyFilesResponse, error)
+	// ReadState streams the replicated state of the node that is asked, as of the newest
+	// message that it has: what a backup holds beside the data files that it names
+	// (Peer.FetchFile). A node gives it to one caller at a time; others wait.
+	ReadState(*ReadStateRequest, grpc.ServerStreamingServer[ReadStateResponse]) error
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -580,6 +608,9 @@ func (UnimplementedClusterServer) TransferLeadership(context.Context, *TransferL
 }
 func (UnimplementedClusterServer) VerifyFiles(context.Context, *VerifyFilesRequest) (*VerifyFilesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyFiles not implemented")
+}
+func (UnimplementedClusterServer) ReadState(*ReadStateRequest, grpc.ServerStreamingServer[ReadStateResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadState not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -692,6 +723,17 @@ func _Cluster_VerifyFiles_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_ReadState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadStateRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ClusterServer).ReadState(m, &grpc.GenericServerStream[ReadStateRequest, ReadStateResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Cluster_ReadStateServer = grpc.ServerStreamingServer[ReadStateResponse]
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -720,7 +762,13 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Cluster_VerifyFiles_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ReadState",
+			Handler:       _Cluster_ReadState_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "chorale.proto",
 }
 
@@ -734,7 +782,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Peer is what nodes use among themselves.
+// Peer is what nodes use among themselves. A backup fetches files too.
 type PeerClient interface {
 	// FetchFile streams one immutable data file, named by its content hash.
 	FetchFile(ctx context.Context, in *FetchFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchFileResponse], error)
@@ -796,7 +844,7 @@ func (c *peerClient) GetHealth(ctx context.Context, in *GetHealthRequest, opts .
 // All implementations must embed UnimplementedPeerServer
 // for forward compatibility.
 //
-// Peer is what nodes use among themselves.
+// Peer is what nodes use among themselves. A backup fetches files too.
 type PeerServer interface {
 	// FetchFile streams one immutable data file, named by its content hash.
 	FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error

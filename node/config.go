@@ -100,6 +100,7 @@ func (e *ConfigError) Error() string {
 }
 
 var (
+	idRule    = "want 1 to 63 letters, digits, dots, dashes and underscores, the first a letter or digit"
 	validID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	logLevels = []string{"trace", "debug", "info", "warn", "error"}
 )
@@ -116,7 +117,7 @@ const (
 // Validate reports the first value that is not allowed, as a *ConfigError.
 func (c Config) Validate() error {
 	if !validID.MatchString(c.ID) {
-		return &ConfigError{"id", c.ID, "want 1 to 63 letters, digits, dots, dashes and underscores, the first a letter or digit"}
+		return &ConfigError{"id", c.ID, idRule}
 	}
 	if c.Dir == "" {
 		return &ConfigError{"data", c.Dir, "want a folder"}

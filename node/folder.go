@@ -29,6 +29,7 @@ import (
 //	raft/           log, stable store and snapshots
 //	segments/       data files
 //	partial/        data files that are being fetched from other nodes
+//	restoring.json  a restore into the folder has begun, and not ended
 const (
 	identityFile = "identity.json"
 	peersFile    = "peers.json"
@@ -125,6 +126,9 @@ func newIncarnation() members.Incarnation {
 
 // foreign refuses a folder that has data but does not say whose.
 func (f *folder) foreign() error {
+	if _, err := os.Stat(filepath.Join(f.dir, restoreFile)); err == nil {
+		return fmt.Errorf("data folder %s: a restore into it has not ended: run chorale restore again, or empty the folder", f.dir)
+	}
 	for _, dir := range []string{raftDir, "segments"} {
 		entries, err := os.ReadDir(filepath.Join(f.dir, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"chorale/node/engine"
+	"chorale/node/owner"
 	"chorale/node/quorum"
 	"chorale/node/raftlog"
 	"chorale/raftfsm"
@@ -82,38 +82,7 @@ func (s *Survivor) Close() error {
 	if s.log != nil {
 		err = s.log.Close()
 	}
-	return errors.Join(err, s.handOver(), s.folder.close())
-}
-
-// owner is whose the folder is.
-func (s *Survivor) owner() (uid, gid int, err error) {
-	info, err := os.Stat(s.folder.dir)
-	if err != nil {
-		return 0, 0, err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid), int(st.Gid), nil
-	}
-	return os.Geteuid(), os.Getegid(), nil
-}
-
-// handOver gives everything in the folder to its owner, if root has worked on it: the
-// node could not read it otherwise.
-func (s *Survivor) handOver() error {
-	uid, gid, err := s.owner()
-	if err != nil || os.Geteuid() != 0 || uid == 0 {
-		return err
-	}
-	dir, err := filepath.EvalSymlinks(s.folder.dir) // systemd's /var/lib/chorale is one
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, uid, gid)
-	})
+	return errors.Join(err, owner.HandOver(s.folder.dir), s.folder.close())
 }
 
 // Refusal is why this folder cannot be recovered, or nil.
@@ -124,7 +93,7 @@ func (s *Survivor) Refusal() error {
 	case s.state.Voters() == 0 && !s.Unfinished:
 		return fmt.Errorf("node %s is the only voter of its cluster already, so it needs nobody: start it", s.Node)
 	}
-	uid, _, err := s.owner()
+	uid, _, err := owner.Of(s.folder.dir)
 	if self := os.Geteuid(); err == nil && self != uid && self != 0 {
 		err = fmt.Errorf("data folder %s belongs to the user of id %d, and this runs as %d: run it as that user or as root", s.Folder, uid, self)
 	}

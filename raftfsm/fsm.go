@@ -13,6 +13,7 @@ import (
 
 	"chorale/message"
 	"chorale/raftfsm/members"
+	"chorale/raftfsm/paged"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -73,7 +74,7 @@ type state struct {
 	plan      ActivePlan
 	retention Retention
 	members   members.List
-	stats     paged[TopicStats]
+	stats     paged.Array[TopicStats]
 	producers *producers
 }
 
@@ -210,12 +211,12 @@ func (f *FSM) View() View {
 func (f *FSM) EachTopic(from uint32, n int, fn func(id uint32, s TopicStats)) {
 	end := uint64(from) + uint64(max(n, 0))
 	end = min(end, math.MaxUint32)
-	var page [pageItems]TopicStats
+	var page [paged.PageItems]TopicStats
 	for uint64(from) < end {
 		f.mu.Lock()
 		got := 0
-		for got < len(page) && uint64(from)+uint64(got) < min(end, uint64(f.state.stats.count)) {
-			page[got] = *f.state.stats.at(from + uint32(got))
+		for got < len(page) && uint64(from)+uint64(got) < min(end, uint64(f.state.stats.Len())) {
+			page[got] = *f.state.stats.At(from + uint32(got))
 			got++
 		}
 		f.mu.Unlock()

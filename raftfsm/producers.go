@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"chorale/message"
+	"chorale/raftfsm/paged"
 )
 
 const (
@@ -69,7 +70,7 @@ const none = ^uint32(0)
 
 // producers are all of them, in a list by last activity.
 type producers struct {
-	slots          paged[producer]
+	slots          paged.Array[producer]
 	index          map[message.ProducerID]uint32
 	free           []uint32
 	oldest, latest uint32 // ends of the list
@@ -93,7 +94,7 @@ func (t *producers) find(id message.ProducerID) (*producer, bool) {
 	if !ok {
 		return nil, false
 	}
-	return t.slots.at(slot), true
+	return t.slots.At(slot), true
 }
 
 // touch makes a producer the latest and returns its slot; ok is false if it is
@@ -106,7 +107,7 @@ func (t *producers) touch(id message.ProducerID, now int64) (slot uint32, ok boo
 		t.unlink(slot)
 		t.link(slot)
 	}
-	t.slots.edit(slot).seen = now
+	t.slots.Edit(slot).seen = now
 	return slot, true
 }
 
@@ -119,10 +120,10 @@ func (t *producers) add(id message.ProducerID, now int64) (slot uint32) {
 	if n := len(t.free); n > 0 {
 		slot, t.free = t.free[n-1], t.free[:n-1]
 	} else {
-		slot = t.slots.count
-		t.slots.grow(1)
+		slot = t.slots.Len()
+		t.slots.Grow(1)
 	}
-	*t.slots.edit(slot) = producer{id: id, seen: now}
+	*t.slots.Edit(slot) = producer{id: id, seen: now}
 	t.index[id] = slot
 	t.link(slot)
 	return slot
@@ -131,21 +132,21 @@ func (t *producers) add(id message.ProducerID, now int64) (slot uint32) {
 // put takes a producer from a snapshot, as the latest.
 func (t *producers) put(p producer) {
 	slot := t.add(p.id, p.seen)
-	here := t.slots.edit(slot)
+	here := t.slots.Edit(slot)
 	here.last, here.newest, here.runs = p.last, p.newest, p.runs
 	t.runs += len(p.runs)
 }
 
 // expire forgets who was last seen before the given stream time.
 func (t *producers) expire(before int64) {
-	for t.oldest != none && t.slots.at(t.oldest).seen < before {
+	for t.oldest != none && t.slots.At(t.oldest).seen < before {
 		t.remove(t.oldest)
 	}
 }
 
 func (t *producers) remove(slot uint32) {
 	t.unlink(slot)
-	p := t.slots.edit(slot)
+	p := t.slots.Edit(slot)
 	t.runs -= len(p.runs)
 	delete(t.index, p.id)
 	*p = producer{}
@@ -153,12 +154,12 @@ func (t *producers) remove(slot uint32) {
 }
 
 func (t *producers) link(slot uint32) {
-	p := t.slots.edit(slot)
+	p := t.slots.Edit(slot)
 	p.older, p.newer = t.latest, none
 	if t.latest == none {
 		t.oldest = slot
 	} else {
-		t.slots.edit(t.latest).newer = slot
+		t.slots.Edit(t.latest).newer = slot
 	}
 	t.latest = slot
 	if t.laden == none {
@@ -167,19 +168,19 @@ func (t *producers) link(slot uint32) {
 }
 
 func (t *producers) unlink(slot uint32) {
-	p := t.slots.at(slot)
+	p := t.slots.At(slot)
 	if t.laden == slot {
 		t.laden = p.newer
 	}
 	if p.older == none {
 		t.oldest = p.newer
 	} else {
-		t.slots.edit(p.older).newer = p.newer
+		t.slots.Edit(p.older).newer = p.newer
 	}
 	if p.newer == none {
 		t.latest = p.older
 	} else {
-		t.slots.edit(p.newer).older = p.older
+		t.slots.Edit(p.newer).older = p.older
 	}
 }
 
@@ -190,7 +191,7 @@ func (t *producers) record(slot uint32, v Outcome, messages int) {
 	if v.Kind == Stored {
 		detail = uint32(messages)
 	}
-	p := t.slots.edit(slot)
+	p := t.slots.Edit(slot)
 	p.last++
 	if p.newest.extends(v.Kind, v.Seq, detail) {
 		p.newest.units++
@@ -212,12 +213,12 @@ func (t *producers) push(p *producer) {
 		t.runs--
 	}
 	for t.runs > t.maxRuns {
-		victim := t.slots.at(t.laden)
+		victim := t.slots.At(t.laden)
 		if len(victim.runs) == 0 {
 			t.laden = victim.newer
 			continue
 		}
-		victim = t.slots.edit(t.laden)
+		victim = t.slots.Edit(t.laden)
 		if victim.runs = victim.runs[1:]; len(victim.runs) == 0 {
 			victim.runs = nil
 		}

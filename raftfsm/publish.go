@@ -110,7 +110,7 @@ func (f *FSM) applyBatch(b *message.Batch, topics []place, out *outcomes) {
 		r := first(rest)
 		n := r.UnitLeft()
 		if slot != none {
-			if p := f.state.producers.slots.at(slot); r.Number() <= p.last {
+			if p := f.state.producers.slots.At(slot); r.Number() <= p.last {
 				out.add(p.recall(r.Number()), n)
 				rest = skip(rest, n)
 				continue
@@ -135,8 +135,8 @@ func (f *FSM) admit(b *message.Batch) (slot uint32, refusal Outcome) {
 	number := first(b.Records).Number()
 	slot, known := f.state.producers.touch(b.Producer, f.state.time)
 	switch {
-	case known && number > f.state.producers.slots.at(slot).last+1:
-		return none, Outcome{Kind: NumberGap, Seq: f.state.producers.slots.at(slot).last + 1}
+	case known && number > f.state.producers.slots.At(slot).last+1:
+		return none, Outcome{Kind: NumberGap, Seq: f.state.producers.slots.At(slot).last + 1}
 	case !known && number != 1:
 		return none, Outcome{Kind: ProducerUnknown}
 	case !known:
@@ -153,7 +153,7 @@ func (f *FSM) check(unit []byte, n int, names [][]byte, topics []place) Outcome 
 		if want, ok := r.Expected(); ok {
 			var last uint64
 			if p := f.place(r.Topic(), names, topics); p.id != none {
-				last = f.state.stats.at(p.id).LastSeq
+				last = f.state.stats.At(p.id).LastSeq
 			}
 			if last != want {
 				return Outcome{Kind: ConditionFailed, Seq: last, Index: uint32(i)}
@@ -185,7 +185,7 @@ func (f *FSM) store(records []byte, n int, names [][]byte, topics []place) []byt
 			*p = f.intern(names[r.Topic()])
 		}
 		s.seq++
-		stats := s.stats.edit(p.id)
+		stats := s.stats.Edit(p.id)
 		stamped := append(f.scratch.record[:0], r...)
 		f.scratch.record = stamped
 		message.Record(stamped).Stamp(p.id, s.seq, stats.LastSeq, s.time)
@@ -203,7 +203,7 @@ func (f *FSM) store(records []byte, n int, names [][]byte, topics []place) []byt
 func (f *FSM) intern(name []byte) place {
 	id, fresh := f.topics.Intern(name)
 	if fresh {
-		f.state.stats.grow(1)
+		f.state.stats.Grow(1)
 	}
 	return place{id: id, partition: f.topics.Partition(id)}
 }

@@ -128,8 +128,8 @@ func (s *restored) readTopics(r *frames.Reader, known *topic.Table) {
 			s.names = append(s.names, n...)
 			s.ends = append(s.ends, len(s.names))
 		}
-		s.state.stats.grow(1)
-		*s.state.stats.edit(id) = t
+		s.state.stats.Grow(1)
+		*s.state.stats.Edit(id) = t
 	}
 }
 
@@ -274,7 +274,7 @@ func (s *restored) checkRecord(padded []byte, size int, seq uint64, last int64) 
 			return fmt.Errorf("padding is not zero")
 		}
 	}
-	if rec.Seq() != seq || rec.Prev() >= seq || rec.Topic() >= s.state.stats.count || rec.Time() < last || rec.Time() > s.state.time {
+	if rec.Seq() != seq || rec.Prev() >= seq || rec.Topic() >= s.state.stats.Len() || rec.Time() < last || rec.Time() > s.state.time {
 		return fmt.Errorf("seq %d, prev %d, topic %d, time %d cannot stand here", rec.Seq(), rec.Prev(), rec.Topic(), rec.Time())
 	}
 	return nil

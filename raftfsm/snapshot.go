@@ -15,7 +15,7 @@ import (
 // Apply changes first.
 type snapshot struct {
 	state     state
-	names     *topic.Table // the first state.stats.count names never change
+	names     *topic.Table // the first state.stats.Len() names never change
 	oldest    uint32       // producer in order of activity
 	producers int          // how many
 	manifest  segments.Manifest
@@ -37,8 +37,8 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) {
 		manifest:  f.history.Manifest(),
 		stretches: f.history.Pending(),
 	}
-	s.state.stats = f.state.stats.capture()
-	s.state.producers = &producers{slots: f.state.producers.slots.capture()}
+	s.state.stats = f.state.stats.Capture()
+	s.state.producers = &producers{slots: f.state.producers.slots.Capture()}
 	return s, nil
 }
 
@@ -112,9 +112,9 @@ func (s *snapshot) writePlan(w *frames.Writer) {
 
 func (s *snapshot) writeTopics(w *frames.Writer) {
 	w.Begin(frames.Topics)
-	w.Uvarint(uint64(s.state.stats.count))
-	for id := range s.state.stats.count {
-		name, t := s.names.Name(id), s.state.stats.at(id)
+	w.Uvarint(uint64(s.state.stats.Len()))
+	for id := range s.state.stats.Len() {
+		name, t := s.names.Name(id), s.state.stats.At(id)
 		w.Uvarint(uint64(len(name)))
 		w.String(name)
 		w.Uvarint(t.Messages)
@@ -127,7 +127,7 @@ func (s *snapshot) writeProducers(w *frames.Writer) {
 	w.Begin(frames.Producers)
 	w.Uvarint(uint64(s.producers))
 	for slot := s.oldest; slot != none; {
-		p := s.state.producers.slots.at(slot)
+		p := s.state.producers.slots.At(slot)
 		w.Bytes(p.id[:])
 		w.Uvarint(p.last)
 		w.Uvarint(uint64(p.seen))

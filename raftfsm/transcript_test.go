@@ -214,8 +214,8 @@ func (tr *transcript) show(t *testing.T, what string) string {
 		}
 	case "producers":
 		p := tr.fsm.state.producers
-		for slot := p.oldest; slot != none; slot = p.slots.at(slot).newer {
-			x := p.slots.at(slot)
+		for slot := p.oldest; slot != none; slot = p.slots.At(slot).newer {
+			x := p.slots.At(slot)
 			fmt.Fprintf(&b, "%s: last %d, seen %d;%s\n", strings.TrimRight(string(x.id[:]), "\x00"), x.last, x.seen, runs(x))
 		}
 		if b.Len() == 0 {

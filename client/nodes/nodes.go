@@ -31,6 +31,7 @@ type Node struct {
 	Address string
 	Stream  api.StreamClient
 	Cluster api.ClusterClient
+	Peer    api.PeerClient
 
 	conn *grpc.ClientConn
 	// Guarded by Set.mu: failures in a row, and until when it is left alone.
@@ -62,7 +63,9 @@ func Dial(addresses []string, more ...grpc.DialOption) (*Set, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("address %q: %w", a, err), s.Close())
 		}
-		s.list = append(s.list, &Node{Address: a, conn: conn, Stream: api.NewStreamClient(conn), Cluster: api.NewClusterClient(conn)})
+		s.list = append(s.list, &Node{
+			Address: a, conn: conn, Stream: api.NewStreamClient(conn), Cluster: api.NewClusterClient(conn), Peer: api.NewPeerClient(conn),
+		})
 	}
 	return s, nil
 }

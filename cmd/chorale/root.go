@@ -1,6 +1,7 @@
 package main
 
 import (
+	"chorale/cmd/backup"
 	"chorale/cmd/bench"
 	"chorale/cmd/imports"
 	"chorale/cmd/members"
@@ -51,7 +52,7 @@ func newRootCmd() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, newServeCmd(), newDevCmd(), members.New(), members.NewDrain(), quorum.New())
+	add(groupServer, newServeCmd(), newDevCmd(), members.New(), members.NewDrain(), quorum.New(), backup.New(versionString()), backup.NewRestore())
 	add(groupClient, newPublishCmd(), newSubscribeCmd(), imports.New(), newTopicsCmd(), newExplainCmd(), retention.New())
 	add(groupLook, newStatusCmd(), newVerifyCmd(), newInspectCmd(), newSplitCmd(), bench.NewCommand())
 	root.AddCommand(newVersionCmd())

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE COMMAND...     run it, want this exit code
 //	payload FILE BYTES        make a file
+//	lines FILE COUNT          make a file of numbered lines
 //	pack FILE                 make FILE.gz and FILE.zst
 //	gone                      wait until the oldest message is not the first one
 //	grows FILE                wait until a file that something writes is not empty
@@ -57,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"within":  within,
 			"payload": payload,
+			"lines":   lines,
 			"pack":    pack,
 			"cut":     cut,
 			"gone":    gone,
@@ -111,6 +113,16 @@ func payload(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("x", n)), 0o600))
+}
+
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "line %d\n", i+1)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(b.String()), 0o600))
 }
 
 func pack(ts *testscript.TestScript, _ bool, args []string) {

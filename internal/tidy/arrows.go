@@ -28,9 +28,10 @@ var arrows = map[string][]string{
 
 	"node":   {"topic", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
 	"client": {"api", "message", "topic"},
+	"backup": {"disk", "segments", "raftfsm"},
 
 	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv", "internal/procs"},
-	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "bench", "internal/tsv"},
+	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "backup", "bench", "internal/tsv"},
 
 	"jepsen":             {"client", "message", "topic", "internal/tsv", "internal/procs"},
 	"internal/tidy":      {},

@@ -21,6 +21,7 @@ import (
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
+	"chorale/segments/data"
 	"chorale/tip"
 	"chorale/topic"
 
@@ -134,7 +135,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.machine = &machine{dog: e.dog, fsm: raftfsm.New(raftfsm.Options{
+	e.machine = &machine{dog: e.dog, turn: data.NewIOLock(), fsm: raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
 	})}
 	e.roster = e.newRoster()

@@ -6,6 +6,7 @@ import (
 
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
+	"chorale/segments/data"
 
 	"github.com/hashicorp/raft"
 )
@@ -15,6 +16,7 @@ import (
 // does not implement raft.BatchingFSM, since entries are batches already.
 type machine struct {
 	fsm      *raftfsm.FSM
+	turn     data.IOLock // held for an entry, a capture or a restore
 	dog      *watchdog.Dog
 	applying atomic.Bool
 	// bytes and entries were applied since the last snapshot.
@@ -23,6 +25,8 @@ type machine struct {
 
 // Apply implements raft.FSM.
 func (m *machine) Apply(l *raft.Log) any {
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	defer m.dog.Begin("applying an entry")()
 	m.applying.Store(true)
 	defer m.applying.Store(false)
@@ -35,8 +39,19 @@ func (m *machine) Apply(l *raft.Log) any {
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.bytes.Store(0)
 	m.entries.Store(0)
+	return m.capture()
+}
+
+// capture is the state between two entries, on any goroutine.
+func (m *machine) capture() (raft.FSMSnapshot, error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
 	return m.fsm.Snapshot()
 }
 
 // Restore implements raft.FSM.
-func (m *machine) Restore(r io.ReadCloser) error { return m.fsm.Restore(r) }
+func (m *machine) Restore(r io.ReadCloser) error {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.fsm.Restore(r)
+}

@@ -3,15 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/node/engine/listing"
 	"chorale/node/engine/upkeep"
 	"chorale/raftfsm"
 	"chorale/segments"
-	"chorale/topic"
 
 	"github.com/hashicorp/raft"
 )
@@ -68,6 +66,10 @@ func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
 	return e.history.OpenFile(h)
 }
 
+// State captures the replicated state, as of the newest entry that this node has
+// applied. To be released soon: what changes meanwhile is kept twice.
+func (e *Engine) State() (raft.FSMSnapshot, error) { return e.machine.capture() }
+
 // Producer is the last number of a producer, 0 if it is not known. Only the leader
 // answers (else ErrNotLeader), and only behind everything that was proposed so
 // far: a producer goes on from this number, so an old one would be a lie.
@@ -82,32 +84,11 @@ func (e *Engine) Producer(ctx context.Context, id message.ProducerID) (last uint
 	return last, nil
 }
 
-// Topic is a topic and its volume.
-type Topic struct {
-	Name string
-	raftfsm.TopicStats
-}
-
-// topicPage is how many topics are looked at under one lock of the state machine.
-const topicPage = 1024
-
 // Topics lists the topics that the filters match, by name; no filter means all.
-func (e *Engine) Topics(filters ...string) ([]Topic, error) {
-	if len(filters) == 0 {
-		filters = []string{"**"}
-	}
-	f, err := topic.ParseFilters(filters...)
+func (e *Engine) Topics(filters ...string) ([]listing.Topic, error) {
+	out, err := listing.Topics(e.machine.fsm, e.topics, filters...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	var out []Topic
-	for from := uint32(0); from < e.topics.Len(); from += topicPage {
-		e.machine.fsm.EachTopic(from, topicPage, func(id uint32, s raftfsm.TopicStats) {
-			if name := e.topics.Name(id); f.Match(name) {
-				out = append(out, Topic{name, s})
-			}
-		})
-	}
-	slices.SortFunc(out, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }

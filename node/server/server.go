@@ -61,6 +61,8 @@ type Server struct {
 	// clients go elsewhere.
 	life context.Context
 	end  context.CancelFunc
+	// reading is held by who reads the state; of capacity 1.
+	reading chan struct{}
 	api.UnimplementedStreamServer
 	api.UnimplementedPeerServer
 	api.UnimplementedClusterServer
@@ -68,7 +70,7 @@ type Server struct {
 
 // New makes a server. GRPC and HTTP are to be served by the caller.
 func New(o Options) *Server {
-	s := &Server{Options: o, health: health.NewServer()}
+	s := &Server{Options: o, health: health.NewServer(), reading: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	options := append(api.ServerOptions(),
 		grpc.ChainStreamInterceptor(s.guardStream), grpc.ChainUnaryInterceptor(s.guardUnary))
