@@ -115,7 +115,8 @@ func Reads(reads []history.Read, stream []history.Message) []Finding {
 
 // skippedByTime finds a start by time that jumps over messages it should deliver.
 func skippedByTime(f *findings, r history.Read, stream []history.Message) {
-	if n := r.After; n > 0 && n <= uint64(len(stream)) && stream[n-1].Time >= r.FromTime {
+	expired := r.After < r.Oldest // it starts with what is left
+	if n := r.After; n > 0 && n <= uint64(len(stream)) && stream[n-1].Time >= r.FromTime && !expired {
 		f.add("reader %d on %s from time %d starts behind %v", r.Reader, r.Node, r.FromTime, stream[n-1])
 	}
 }

@@ -74,6 +74,7 @@ type Read struct {
 	Node     string    `json:"node"`
 	Filters  []string  `json:"filters"`
 	FromTime int64     `json:"fromTime,omitempty"` // if set, where the first session asked to start
+	Oldest   uint64    `json:"oldest,omitempty"`   // the oldest kept seq when it began, as the node said
 	After    uint64    `json:"after"`
 	To       uint64    `json:"to"` // the last resume position
 	Messages []Message `json:"messages"`

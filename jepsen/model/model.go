@@ -68,13 +68,19 @@ type State struct {
 	producers map[int]map[uint64]Outcome
 }
 
+// Advance lets the stream's time come to now.
+func (s *State) Advance(now int64) { s.time = max(s.time, now) }
+
+// Time is the newest time that the stream knows of, in ns.
+func (s *State) Time() int64 { return s.time }
+
 // Step applies one unit at the leader's time now, as the log holds it. Producers
 // are remembered for ever.
 func (s *State) Step(now int64, u history.Unit) Outcome {
 	if s.last == nil {
 		s.last, s.producers = map[string]uint64{}, map[int]map[uint64]Outcome{}
 	}
-	s.time = max(s.time, now)
+	s.Advance(now)
 	if u.Number == 0 {
 		return s.store(u)
 	}

@@ -15,6 +15,7 @@ import (
 	"chorale/disk"
 	"chorale/jepsen/check"
 	"chorale/jepsen/history"
+	"chorale/jepsen/sim/ledger"
 	"chorale/jepsen/sim/power"
 	"chorale/jepsen/sim/wire"
 	"chorale/node/engine"
@@ -34,12 +35,12 @@ type cluster struct {
 	net      *wire.Network
 	machines []*machine
 	rec      history.Recorder
-	ledger   ledger
+	ledger   *ledger.Ledger
 	begin    time.Time
 	log      *logbook
 
 	booting   sync.WaitGroup // what the nemesis will undo by itself
-	replacing sync.WaitGroup // what the operator is about to end
+	operating sync.WaitGroup // what operators are about to end
 
 	mu       sync.Mutex
 	findings []check.Finding
@@ -88,9 +89,10 @@ func newCluster(o Options) *cluster {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	c := &cluster{
 		seed: o.Seed, plan: newPlan(rng), net: wire.New(nodes, o.Seed), begin: time.Now(),
-		log: &logbook{out: o.Log}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
+		ledger: ledger.New(nodes), log: &logbook{out: o.Log}, known: map[string]uint64{}, spoilt: map[string]bool{}, seen: map[string]bool{},
 	}
 	c.plan.replaced = c.rng("replaced", 0).IntN(3) == 0
+	c.plan.retained = c.rng("retained", 0).IntN(4) == 0
 	for i := range nodes {
 		m := &machine{
 			c: c, index: i, name: string(wire.Address(i)), disk: disk.NewMem(o.Seed*nodes + uint64(i)), starting: make(chan struct{}, 1),
@@ -185,7 +187,7 @@ func (m *machine) boot() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := newWitness(journal, &m.c.ledger, m.index)
+	inner, err := m.c.ledger.Witness(journal, m.index)
 	if err != nil {
 		return nil, err
 	}

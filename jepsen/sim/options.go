@@ -41,6 +41,7 @@ type plan struct {
 	compaction                compactor.Settings
 	compactRate               int64
 	replaced                  bool // machines are removed, get an empty disk and join again
+	retained                  bool // now and then the stream's retention changes
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chorale/jepsen/history"
+	"chorale/jepsen/sim/ledger"
 	"chorale/message"
 	"chorale/raftfsm"
 )
@@ -37,7 +38,7 @@ type publisher struct {
 func (c *cluster) publisher(id int, producer bool) *publisher {
 	p := &publisher{c: c, id: id, name: fmt.Sprintf("p%d", id), rng: c.rng("publisher", id)}
 	if producer {
-		p.producer = producerOf(id)
+		p.producer = ledger.ProducerOf(id)
 	}
 	return p
 }

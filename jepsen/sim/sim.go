@@ -28,7 +28,8 @@ const (
 type Report struct {
 	Findings []check.Finding
 	History  *history.History
-	// Stream is what a reader of everything got at the end.
+	// Stream is what a reader of everything got at the end; with what has expired before
+	// it, as the model knows it.
 	Stream []history.Message
 	// Seen lists the events that came up, for the person who tunes the generator.
 	Seen string
@@ -73,12 +74,19 @@ func Run(o Options) Report {
 	time.Sleep(2 * lingering)
 	r := Report{History: c.rec.History(), Stream: longest(streams), Virtual: time.Since(c.begin)}
 	c.look(r.History)
-	r.Findings, r.Seen = c.findings, c.sawList()
+	r.Findings = c.findings
 	for i, s := range streams[1:] {
 		r.Findings = append(r.Findings, check.Same(c.machines[0].name, streams[0], c.machines[i+1].name, s)...)
 	}
+	truth, findings := c.ledger.Replay(applied)
+	r.Findings = append(r.Findings, findings...)
+	r.Findings = append(r.Findings, truth.Compare(r.History, r.Stream)...)
+	if len(r.Stream) > 0 && r.Stream[0].Seq > 1 {
+		c.saw("messages expired")
+		r.Stream = truth.Stream
+	}
 	r.Findings = append(r.Findings, check.All(r.History, r.Stream)...)
-	r.Findings = append(r.Findings, c.ledger.replay(applied, r.History, r.Stream)...)
+	r.Seen = c.sawList()
 	return r
 }
 
@@ -105,7 +113,10 @@ func (c *cluster) storm() {
 	}
 	harm.Go(func() { (&nemesis{c, c.rng("nemesis", 0)}).run(ctx) })
 	if c.plan.replaced {
-		c.replacing.Go(func() { (&operator{c, c.rng("operator", 0)}).run(ctx) })
+		c.operating.Go(func() { (&operator{c, c.rng("operator", 0)}).run(ctx) })
+	}
+	if c.plan.retained {
+		c.operating.Go(func() { c.retain(ctx) })
 	}
 	harm.Wait()
 	c.booting.Wait()
@@ -117,7 +128,7 @@ func (c *cluster) storm() {
 	}
 	c.calm()
 	c.setDeadline(time.Now().Add(settleWithin))
-	c.replacing.Wait()
+	c.operating.Wait()
 	clients.Wait()
 	if c.expired() {
 		c.found("stuck", "%v after everything was healed publishers still wait for answers", settleWithin)
@@ -157,16 +168,23 @@ func (c *cluster) readAll(reader int) [][]history.Message {
 	for i, m := range c.machines {
 		all.Go(func() {
 			s := &subscriber{c: c, id: reader + i, rng: c.rng("final", i), filters: []string{"**"}}
+			s.start.FromOldest = c.plan.retained
 			if !s.reach(m, head, settleWithin) {
 				c.found("lagging", "%s has come to %d of %d after %v", m.name, s.at, head, settleWithin)
 			}
 		})
 	}
 	all.Wait()
+	var number [nodes]int
 	for _, r := range c.rec.History().Reads {
-		if i := r.Reader - reader; i >= 0 && i < nodes {
-			streams[i] = append(streams[i], r.Messages...)
+		i := r.Reader%again - reader
+		if i < 0 || i >= nodes {
+			continue
 		}
+		if r.Reader != number[i] { // it began anew, on a node that had not heard of an expiry
+			number[i], streams[i] = r.Reader, nil
+		}
+		streams[i] = append(streams[i], r.Messages...)
 	}
 	return streams
 }

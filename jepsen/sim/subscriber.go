@@ -112,27 +112,46 @@ func (s *subscriber) session(ctx context.Context, m *machine, length time.Durati
 		return
 	}
 	defer sub.Close()
-	r := history.Read{Reader: s.id, Node: m.name, Filters: s.filters, After: sub.After, To: sub.After}
+	r := history.Read{Reader: s.id, Node: m.name, Filters: s.filters, Oldest: sub.Oldest, After: sub.After, To: sub.After}
 	if !s.started {
 		r.FromTime = q.FromTime
 	}
-	s.read(ctx, p, sub, &r, to)
+	s.started = true
+	err = s.read(ctx, p, sub, &r, to)
 	s.c.rec.Read(r)
-	s.started, s.at = true, r.To
+	s.at = r.To
+	if errors.Is(err, segments.ErrExpired) {
+		s.overtaken(m, err)
+	}
 }
 
-// read fills r with what the subscription delivers.
-func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscription, r *history.Read, to uint64) {
+// again is what a reader's number grows by when it begins anew.
+const again = 1_000_000_000
+
+// overtaken is for a reader whose next message has expired: it begins anew with what is
+// left, as another reader.
+func (s *subscriber) overtaken(m *machine, err error) {
+	if !s.c.plan.retained {
+		s.c.found("bad-read", "reader %d on %s behind %d: %v, although everything is kept", s.id, m.name, s.at, err)
+	}
+	s.c.saw("a reader was overtaken by the retention")
+	s.id += again
+	s.started, s.at, s.start = false, 0, engine.SubscribeRequest{FromOldest: true}
+}
+
+// read fills r with what the subscription delivers, until there is no more, or an error
+// that the caller may judge.
+func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscription, r *history.Read, to uint64) error {
 	limit := 1 << (6 + s.rng.IntN(9))
 	for ctx.Err() == nil && (to == 0 || r.To < to) {
 		b, progress, err := sub.Next(ctx, nil, limit)
 		if !p.reachable() {
-			return
+			return nil
 		}
 		ms, bad := s.decode(p, b, progress)
 		if bad != nil {
 			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, bad)
-			return
+			return nil
 		}
 		r.Messages, r.To = append(r.Messages, ms...), max(r.To, progress.Scanned)
 		switch {
@@ -140,18 +159,21 @@ func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscript
 			if r.To != sub.Until {
 				s.c.found("bad-read", "reader %d on %s ends at %d, until %d was promised", s.id, r.Node, r.To, sub.Until)
 			}
-			return
+			return nil
+		case errors.Is(err, segments.ErrExpired):
+			return err
 		case errors.Is(err, segments.ErrNotHere), ctx.Err() != nil, err != nil && p.m.isExcused():
-			return
+			return nil
 		case err != nil:
 			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, err)
-			return
+			return nil
 		}
 		s.c.lagging(p.engine, r.To)
 		if s.slow > 0 {
 			time.Sleep(time.Duration(s.rng.Int64N(int64(s.slow))))
 		}
 	}
+	return nil
 }
 
 // reachable reports whether clients are still connected to the process.
@@ -187,7 +209,10 @@ func (s *subscriber) decode(p *process, b []byte, progress message.Progress) (ou
 // refused judges a subscription that did not start.
 func (s *subscriber) refused(ctx context.Context, m *machine, q engine.SubscribeRequest, err error) {
 	var beyond *engine.BeyondEndError
+	var expired *engine.ExpiredError
 	switch {
+	case errors.As(err, &expired):
+		s.overtaken(m, err)
 	case ctx.Err() != nil, errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere), m.isExcused():
 	case errors.As(err, &beyond) && !beyond.Final: // a follower that lags
 	default:
