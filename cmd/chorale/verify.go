@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chorale/api"
@@ -14,7 +15,8 @@ import (
 )
 
 const verifyLong = `Compare the data files of all nodes: which files hold which messages, by their
-hashes, and whether each node has them. Nodes that --addr leaves out are found.
+hashes, and whether each node has them, in their length. Nodes that --addr leaves out
+are found.
 
 Every node reads all its files once in a while by itself (serve --scrub-every); with
 --deep it reads them now, 64 MiB a second, and what it finds bad is repaired. Messages
@@ -68,7 +70,7 @@ func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
 			nodes = append(nodes, v.files(cmd.Context(), n))
 		}
 		differences = show.Compare(nodes)
-		if v.deep || len(differences) == 0 || try == verifyTries {
+		if v.deep || len(differences) == 0 || foundBad(nodes) || try == verifyTries {
 			break
 		}
 		select {
@@ -82,6 +84,17 @@ func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
 		print = show.VerifyJSON
 	}
 	return errors.Join(print(cmd.OutOrStdout(), nodes, differences), verdict(nodes, differences))
+}
+
+// foundBad reports whether this very question has found a file bad: it is being repaired,
+// so that the next one might not tell of it.
+func foundBad(nodes []show.NodeFiles) bool {
+	for _, n := range nodes {
+		if slices.ContainsFunc(n.Files, func(f *api.FileCheck) bool { return f.State == api.FileCheck_BAD }) {
+			return true
+		}
+	}
+	return false
 }
 
 // verdict is why the nodes do not prove to be the same, and what to do.

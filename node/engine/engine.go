@@ -130,7 +130,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	e.upkeep, err = upkeep.New(upkeep.Options{
 		History: e.history, Tip: e.tip, Topics: e.topics, Building: e.compaction,
 		Peers: seams.Peers, FetchRate: max(s.FetchRate, 0), Current: func() bool { r := e.running(); return r != nil && e.drained(r) },
-		Files: e.dog.Files(seams.Files), Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.done(),
+		Files: e.dog.Files(seams.Files), Dir: Dir, Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.done(),
 	})
 	if err != nil {
 		return nil, err

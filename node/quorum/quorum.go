@@ -288,6 +288,9 @@ func (untouched) Create(name string) (disk.File, error) {
 	return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrPermission}
 }
 
+// Append implements disk.FS.
+func (u untouched) Append(name string) (disk.File, error) { return u.Create(name) }
+
 // Rename implements disk.FS.
 func (untouched) Rename(string, string) error { return nil }
 

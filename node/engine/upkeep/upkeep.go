@@ -34,8 +34,9 @@ type Options struct {
 	// was told: what it does not name is then not wanted.
 	Current func() bool
 	// Files is where the Keeper remembers when it read each file, and the root of the
-	// folder for unfinished copies.
+	// folder for unfinished copies. Dir is that of the data files.
 	Files disk.FS
+	Dir   string
 	Log   hclog.Logger
 	// Every is how often each file is read; 0 is never.
 	Every time.Duration

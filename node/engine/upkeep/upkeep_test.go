@@ -134,7 +134,7 @@ func (w *world) keeper(every time.Duration, rate int64) *Keeper {
 	caughtUp := make(chan struct{})
 	close(caughtUp)
 	k, err := New(Options{
-		History: w.log, Tip: w.tip, Topics: w.topics, Building: building.New(), Files: w.fsys.Mount(),
+		History: w.log, Tip: w.tip, Topics: w.topics, Building: building.New(), Files: w.fsys.Mount(), Dir: "segments",
 		Log: hclog.NewNullLogger(), Every: every, Rate: rate, CaughtUp: caughtUp,
 		Peers: w, FetchRate: w.rate,
 		Current: func() bool { return true },
@@ -461,6 +461,28 @@ func TestChecks(t *testing.T) {
 		w.must(err)
 		for _, c := range page {
 			if (c.Bad != nil) != (c.FileMeta == bad) || c.Bad == nil && c.ReadAt.IsZero() {
+				t.Errorf("%s: %v, read at %v", c.Name(), c.Bad, c.ReadAt)
+			}
+		}
+		time.Sleep(time.Minute)
+		w.whole()
+	})
+}
+
+// TestChecksLook: a file that was deleted or cut behind the node's back is found without
+// reading the others, and repaired.
+func TestChecksLook(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		k := w.keeper(0, 0)
+		stop := run(k)
+		defer stop()
+		bad := map[segments.FileMeta]bool{w.files[1]: true, w.files[3]: true}
+		w.must(w.fsys.Remove("segments/" + w.files[1].Name()))
+		w.must(w.fsys.Truncate("segments/"+w.files[3].Name(), w.files[3].Bytes/2))
+		page, _, err := k.Checks(t.Context(), 0, nil, false)
+		w.must(err)
+		for _, c := range page {
+			if (c.Bad != nil) != bad[c.FileMeta] || !c.ReadAt.IsZero() {
 				t.Errorf("%s: %v, read at %v", c.Name(), c.Bad, c.ReadAt)
 			}
 		}

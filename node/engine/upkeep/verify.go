@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"chorale/node/engine/building"
@@ -26,8 +27,9 @@ type Check struct {
 }
 
 // Checks lists files of the manifest behind the one with that first seq and hash, a page
-// of them, and whether there are more. deep reads each of them wholly: one that is bad is
-// put aside, and Repair brings it back. Errors are those of ctx, and of the system.
+// of them, and whether there are more. Each is looked for in the folder, and read wholly
+// if it is not there in its length, and in any case if deep: one that is bad is put
+// aside, and Repair brings it back. Errors are those of ctx, and of the system.
 func (k *Keeper) Checks(ctx context.Context, afterSeq uint64, afterHash []byte, deep bool) (page []Check, more bool, err error) {
 	files := k.o.History.Files()
 	from, found := 0, false
@@ -39,13 +41,17 @@ func (k *Keeper) Checks(ctx context.Context, afterSeq uint64, afterHash []byte, 
 			from = i + 1
 		}
 	}
+	sizes, err := k.sizes()
+	if err != nil {
+		return nil, false, err
+	}
 	pacer, begin := building.NewPacer(deepRate), time.Now()
 	for _, f := range files[from:] {
 		if len(page) == pageFiles || len(page) > 0 && time.Since(begin) > pageTime {
 			return page, true, nil
 		}
 		c := Check{FileState: f}
-		if deep && f.Here {
+		if size, there := sizes[f.Name()]; f.Here && (deep || !there || size != f.Bytes) {
 			err := k.Verify(ctx, f.FileMeta, pacer.Wait)
 			switch {
 			case errors.Is(err, segments.ErrCorrupt):
@@ -61,4 +67,17 @@ func (k *Keeper) Checks(ctx context.Context, afterSeq uint64, afterHash []byte, 
 		page = append(page, c)
 	}
 	return page, false, nil
+}
+
+// sizes are the lengths of the files in the folder, by name.
+func (k *Keeper) sizes() (map[string]int64, error) {
+	entries, err := k.o.Files.List(k.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for the data files: %w", err)
+	}
+	out := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		out[e.Name()] = e.Size()
+	}
+	return out, nil
 }
