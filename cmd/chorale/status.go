@@ -63,6 +63,9 @@ func (s *statusCmd) run(cmd *cobra.Command, _ []string) error {
 		return s.awaitReady(cmd.Context(), c)
 	}
 	nodes, err := s.ask(cmd.Context(), c)
+	if err == nil {
+		err = oneCluster(nodes)
+	}
 	if s.json {
 		return errors.Join(show.StatusJSON(cmd.OutOrStdout(), nodes), err)
 	}
@@ -89,6 +92,15 @@ func (s *statusCmd) ask(ctx context.Context, c *client.Client) ([]show.NodeStatu
 	}
 	defer rest.Close()
 	return append(nodes, askAll(ctx, rest)...), nil
+}
+
+// oneCluster refuses to show nodes of several clusters as if they were of one.
+func oneCluster(nodes []show.NodeStatus) error {
+	of := make(map[string]string)
+	for _, n := range nodes {
+		of[n.Address] = n.Status.GetClusterId()
+	}
+	return connect.OneCluster(of)
 }
 
 // unasked is where the members are that nodes name and that are not among them, by

@@ -9,6 +9,7 @@ import (
 
 	"chorale/api"
 	"chorale/client"
+	"chorale/cmd/connect"
 	"chorale/cmd/show"
 
 	"github.com/spf13/cobra"
@@ -99,19 +100,21 @@ func foundBad(nodes []show.NodeFiles) bool {
 
 // verdict is why the nodes do not prove to be the same, and what to do.
 func verdict(nodes []show.NodeFiles, differences []show.Difference) error {
+	clusters := make(map[string]string)
+	for _, n := range nodes {
+		clusters[n.Address] = n.Cluster
+	}
+	if err := connect.OneCluster(clusters); err != nil {
+		return err
+	}
 	if n := len(differences); n > 0 {
 		return fmt.Errorf("%d differences: nodes fetch what they lack from each other, so run chorale verify again in a minute; "+
 			"if a file stays missing, chorale status says why", n)
 	}
-	clusters := make(map[string]string)
 	for _, n := range nodes {
 		if n.Err != nil {
 			return fmt.Errorf("the node at %s did not answer, so it is not compared: start it, or remove it (chorale members remove): %w", n.Address, n.Err)
 		}
-		clusters[n.Cluster] = n.Address
-	}
-	if len(clusters) > 1 {
-		return fmt.Errorf("the nodes are of different clusters: %v: name those of one with --addr", clusters)
 	}
 	return nil
 }

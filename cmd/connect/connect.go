@@ -7,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"chorale/client"
 	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 // DefaultAddr is where a node listens unless it is told otherwise.
@@ -38,18 +43,70 @@ func (n *Connection) Dial() (*client.Client, error) {
 	return c, nil
 }
 
-// Connect is Dial for commands that would wait for a node to appear: where none
-// answers at all now, a person wants to hear that at once.
+// askTimeout bounds how long Connect waits for a node that does not answer, where another
+// one does.
+const askTimeout = time.Second
+
+// Connect is Dial for commands that would wait for a node to appear, or that change
+// something: where none answers at all now, a person wants to hear that at once, and
+// where the nodes are of several clusters, before anything is sent to one of them.
 func (n *Connection) Connect(ctx context.Context) (*client.Client, error) {
 	c, err := n.Dial()
 	if err != nil {
 		return nil, err
+	}
+	if answered, err := askAll(ctx, c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	} else if answered {
+		return c, nil
 	}
 	if _, err := c.Status(ctx, ""); err != nil {
 		c.Close()
 		return nil, n.Explain(err)
 	}
 	return c, nil
+}
+
+// askAll asks all nodes at once. The error says that they are of different clusters.
+func askAll(ctx context.Context, c *client.Client) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var g errgroup.Group
+	var mu sync.Mutex
+	of := make(map[string]string)
+	for _, address := range c.Addresses() {
+		g.Go(func() error {
+			st, err := c.Status(ctx, address)
+			if err != nil {
+				return nil // another one may do
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			of[address], answered = st.ClusterId, true
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return answered, OneCluster(of)
+}
+
+// OneCluster refuses nodes of several clusters: of is the id of the cluster of each, by
+// address, "" if it has none yet.
+func OneCluster(of map[string]string) error {
+	nodes := make(map[string][]string)
+	for _, address := range slices.Sorted(maps.Keys(of)) {
+		if id := of[address]; id != "" {
+			nodes[id] = append(nodes[id], address)
+		}
+	}
+	if len(nodes) < 2 {
+		return nil
+	}
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		all = append(all, strings.Join(nodes[id], " and ")+" of "+id)
+	}
+	return settings.Usagef("the nodes are of different clusters, %s: name those of one with --addr", strings.Join(all, ", "))
 }
 
 // Waiting prints to w why a command waits for nodes, a line each time.

@@ -138,7 +138,7 @@ func (m *membersCmd) explain(err error) error {
 }
 
 func (m *membersCmd) change(cmd *cobra.Command, id string, what api.ChangeMemberRequest_Change, done string) error {
-	c, err := m.Dial()
+	c, err := m.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (m *membersCmd) change(cmd *cobra.Command, id string, what api.ChangeMember
 }
 
 func (m *membersCmd) transfer(cmd *cobra.Command, args []string) error {
-	c, err := m.Dial()
+	c, err := m.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}

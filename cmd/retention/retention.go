@@ -106,7 +106,7 @@ func (r *retentionCmd) drop(cmd *cobra.Command, filters []string) error {
 }
 
 func (r *retentionCmd) change(cmd *cobra.Command, policies ...*api.RetentionPolicy) error {
-	c, err := r.Dial()
+	c, err := r.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
