@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -343,15 +341,16 @@ func (m *machine) crash(power bool) {
 	}
 }
 
-// stop ends the process as an operator would.
+// stop ends the process as an operator would, who may meet another that replaces the
+// disk.
 func (m *machine) stop() {
-	p := m.take()
+	folder, p := m.folder.Load(), m.take()
 	if p == nil {
 		return
 	}
 	p.kill()
 	<-p.ended
-	if p.err != nil && !m.isExcused() {
+	if p.err != nil && !m.isExcused() && m.folder.Load() == folder {
 		m.c.found("bad-stop", "%s was stopped gracefully and says: %v", m.name, p.err)
 	}
 }
@@ -364,37 +363,4 @@ func (c *cluster) leader(rng *rand.Rand) int {
 		}
 	}
 	return rng.IntN(nodes)
-}
-
-// logbook writes log lines under their virtual time, as they come: a history may end
-// in a panic.
-type logbook struct {
-	mu  sync.Mutex
-	out io.Writer // nil for none
-}
-
-func (l *logbook) line(at time.Duration, who, text string) {
-	if l.out == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintf(l.out, "%12v %s %s\n", at, who, strings.TrimSpace(text))
-}
-
-func (l *logbook) level() hclog.Level {
-	if l.out != nil {
-		return hclog.Debug
-	}
-	return hclog.Off
-}
-
-func (l *logbook) of(m *machine) *logWriter { return &logWriter{m} }
-
-type logWriter struct{ m *machine }
-
-// Write implements io.Writer.
-func (w *logWriter) Write(p []byte) (int, error) {
-	w.m.c.log.line(time.Since(w.m.c.begin), w.m.name, string(p))
-	return len(p), nil
 }

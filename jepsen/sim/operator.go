@@ -113,9 +113,9 @@ func (o *operator) replace(ctx context.Context, m *machine) {
 	m.held.Store(true)
 	o.c.note("%s is removed and gets an empty disk", m.name)
 	m.starting <- struct{}{}
+	m.folder.Add(1)
 	m.crash(true)
 	m.disk.Wipe()
-	m.folder.Add(1)
 	m.bootNow()
 	m.held.Store(false)
 	<-m.starting

@@ -47,13 +47,16 @@ func Run(o Options) Report {
 	c.storm()
 	c.settle()
 	streams := c.readAll(finals)
+	align(streams)
 	if c.plan.finalRestart {
 		for _, m := range c.machines {
 			m.stop()
 			m.start()
 		}
 		for i, again := range c.readAll(finals + nodes) {
-			findings := check.Same(c.machines[i].name, streams[i], c.machines[i].name+" after a restart", again)
+			both := [][]history.Message{streams[i], again}
+			align(both)
+			findings := check.Same(c.machines[i].name, both[0], c.machines[i].name+" after a restart", both[1])
 			c.findings = append(c.findings, findings...)
 		}
 	}
@@ -88,6 +91,23 @@ func Run(o Options) Report {
 	r.Findings = append(r.Findings, check.All(r.History, r.Stream)...)
 	r.Seen = c.sawList()
 	return r
+}
+
+// align lets all streams begin where the last one does: a node that has not heard of an
+// expiry yet gives more.
+func align(streams [][]history.Message) {
+	oldest := uint64(0)
+	for _, s := range streams {
+		if len(s) > 0 {
+			oldest = max(oldest, s[0].Seq)
+		}
+	}
+	for i, s := range streams {
+		for len(s) > 0 && s[0].Seq < oldest {
+			s = s[1:]
+		}
+		streams[i] = s
+	}
 }
 
 // longest is the truth to judge by where a node lags.
