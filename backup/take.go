@@ -19,6 +19,12 @@ import (
 // while those of the one before were copied.
 const maxCuts = 10
 
+// behindCuts bounds the states of nodes that have less than the backup before.
+const behindCuts = 5
+
+// errBehind marks a state that is older than the backup that is here.
+var errBehind = errors.New("the backup here reaches")
+
 // maxTries bounds the tries for one file that does not come as it should: each may ask
 // another node.
 const maxTries = 3
@@ -83,6 +89,9 @@ func (t Take) Run(ctx context.Context) (Taken, error) {
 	}
 	for {
 		saved, err := x.cut(ctx)
+		if errors.Is(err, errBehind) && x.out.Cuts < behindCuts {
+			continue // the next one is another node's, or a moment later
+		}
 		if err != nil {
 			return Taken{}, err
 		}
@@ -155,8 +164,8 @@ func (x *taking) cut(ctx context.Context) (*raftfsm.Saved, error) {
 		return nil, fmt.Errorf("the folder holds a backup of cluster %s, and node %s is of cluster %s: name another folder, or nodes of that cluster with --addr",
 			x.old.Cluster, node, d.Cluster)
 	case x.old.Seq > d.Seq:
-		return nil, fmt.Errorf("the backup here reaches seq %d, and node %s has no more than %d: if it is behind, try again or name another node with --addr; "+
-			"if the cluster has lost messages, keep this backup and name another folder", x.old.Seq, node, d.Seq)
+		return nil, fmt.Errorf("%w seq %d, and node %s has no more than %d: if it is behind, try again or name another node with --addr; "+
+			"if the cluster has lost messages, keep this backup and name another folder", errBehind, x.old.Seq, node, d.Seq)
 	}
 	return saved, nil
 }

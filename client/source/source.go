@@ -75,7 +75,11 @@ func (s *Source) each(ctx context.Context, w io.Writer, ask func(ctx context.Con
 			gone = false
 			s.nodes.Failed(n)
 		}
-		err = fmt.Errorf("%w: node %s: %s", client.ErrUnavailable, n.Address, nodes.Text(err))
+		text := nodes.Text(err)
+		if status.Code(err) == codes.Unimplemented {
+			text = "an earlier version runs there, which cannot be backed up: upgrade it"
+		}
+		err = fmt.Errorf("%w: node %s: %s", client.ErrUnavailable, n.Address, text)
 	}
 	return gone, err
 }

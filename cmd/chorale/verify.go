@@ -10,6 +10,7 @@ import (
 	"chorale/api"
 	"chorale/client"
 	"chorale/cmd/connect"
+	"chorale/cmd/settings"
 	"chorale/cmd/show"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,11 @@ Every node reads all its files once in a while by itself (serve --scrub-every); 
 --deep it reads them now, 64 MiB a second, and what it finds bad is repaired. Messages
 that are in no file yet are not compared.
 
+With --against it compares messages instead, those of two clusters: of one and of
+another that was founded from a backup of it, say, whose files part with the first
+compaction. Both are read, from the oldest message that both keep to the newest one, or
+to that of --to.
+
 It exits with 1 if a node differs or does not answer.`
 
 const (
@@ -34,7 +40,9 @@ const (
 
 type verifyCmd struct {
 	statusCmd
-	deep bool
+	deep    bool
+	against []string
+	to      uint64
 }
 
 func newVerifyCmd() *cobra.Command {
@@ -43,22 +51,33 @@ func newVerifyCmd() *cobra.Command {
 		Use:     "verify",
 		Short:   "Compare the data files of all nodes",
 		Long:    verifyLong,
-		Example: "  chorale verify\n  chorale verify --deep --json",
+		Example: "  chorale verify\n  chorale verify --deep --json\n  chorale verify --against restored.example.org:7070 --to 123456",
 		Args:    cobra.NoArgs,
 		RunE:    v.verify,
 	}
 	v.AddFlags(cmd)
 	cmd.Flags().BoolVar(&v.json, "json", false, "print a JSON object")
 	cmd.Flags().BoolVar(&v.deep, "deep", false, "let every node read all its files first")
+	cmd.Flags().Var(&settings.Addresses{List: &v.against}, "against", "API addresses of another cluster: compare messages")
+	cmd.Flags().Uint64Var(&v.to, "to", 0, "with --against: the last `seq` to compare; 0 is the newest that both have")
 	return cmd
 }
 
 func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
+	switch {
+	case len(v.against) > 0 && v.deep:
+		return settings.Usagef("--deep is of files, and --against compares messages: give one of them")
+	case v.to > 0 && len(v.against) == 0:
+		return settings.Usagef("--to needs --against")
+	}
 	c, err := v.Dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if len(v.against) > 0 {
+		return v.compare(cmd, c)
+	}
 	known, err := v.ask(cmd.Context(), c)
 	if err != nil {
 		return v.Explain(err)

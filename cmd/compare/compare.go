@@ -1,0 +1,142 @@
+// Package compare holds the messages of two clusters against each other.
+package compare
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"chorale/api"
+	"chorale/client"
+	"chorale/cmd/show"
+)
+
+// Side is one of the two clusters.
+type Side struct {
+	Name   string // its address, for a person
+	Client *client.Client
+	status *api.GetStatusResponse
+}
+
+// Result is what was compared: messages First to Last of both, none if Last is less.
+type Result struct {
+	First, Last uint64
+	Bytes       int64 // of payloads
+	// Clusters and Kept are of the sides, in order: ids, and the seqs that each has.
+	Clusters [2]string
+	Kept     [2][2]uint64
+}
+
+// Difference is the first message that is not the same.
+type Difference struct {
+	Seq  uint64
+	What string
+}
+
+// Error says which, and what differs.
+func (d *Difference) Error() string { return fmt.Sprintf("message %d: %s", d.Seq, d.What) }
+
+// Messages reads the streams of two clusters and compares every message that both keep,
+// up to a seq, 0 for the end of the shorter one: seq, seq of the topic's message before,
+// time, topic, headers, payload. The error is a *Difference, or one of the client.
+func Messages(ctx context.Context, a, b Side, to uint64, progress func(done int64)) (Result, error) {
+	r := Result{First: 1}
+	for i, s := range []*Side{&a, &b} {
+		var err error
+		if s.status, err = s.Client.Status(ctx, ""); err != nil {
+			return r, err
+		}
+		oldest, last := s.status.OldestSeq, s.status.LastSeq
+		if to > last {
+			return r, fmt.Errorf("%s has messages up to seq %s: --to %d is more", s.Name, show.Count(last), to)
+		}
+		r.Clusters[i], r.Kept[i] = s.status.ClusterId, [2]uint64{oldest, last}
+		r.First = max(r.First, oldest)
+		if i == 0 || last < r.Last {
+			r.Last = last
+		}
+	}
+	if to > 0 {
+		r.Last = to
+	}
+	if r.Last < r.First {
+		return r, nil
+	}
+	return r, r.read(ctx, a, b, progress)
+}
+
+// stream is a subscription that is read message by message.
+type stream struct {
+	*client.Subscription
+	name string
+}
+
+func (r *Result) open(ctx context.Context, s Side) (stream, error) {
+	sub, err := s.Client.Subscribe(ctx, client.SubscribeOptions{Filters: []string{"**"}, From: client.AfterSeq(r.First - 1), UntilTip: true})
+	return stream{sub, s.Name}, err
+}
+
+func (r *Result) read(ctx context.Context, a, b Side, progress func(done int64)) error {
+	x, err := r.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	y, err := r.open(ctx, b)
+	if err != nil {
+		return err
+	}
+	defer y.Close()
+	for seq := r.First; seq <= r.Last; seq++ {
+		m, err := x.at(ctx, seq)
+		if err != nil {
+			return err
+		}
+		n, err := y.at(ctx, seq)
+		if err != nil {
+			return err
+		}
+		if what := differ(m, n); what != "" {
+			return &Difference{seq, fmt.Sprintf("%s: at %s %s, at %s %s", what, x.name, brief(m), y.name, brief(n))}
+		}
+		r.Bytes += int64(len(m.Payload))
+		if seq%1024 == 0 {
+			progress(int64(seq - r.First))
+		}
+	}
+	return nil
+}
+
+// at is the next message, which must have that seq: all are wanted.
+func (s stream) at(ctx context.Context, seq uint64) (client.Delivery, error) {
+	d, err := s.Next(ctx)
+	if errors.Is(err, io.EOF) || err == nil && d.Seq != seq {
+		return d, &Difference{seq, "it is missing at " + s.name}
+	}
+	return d, err
+}
+
+// differ says what is not the same; "" if all is.
+func differ(m, n client.Delivery) string {
+	sameHeader := func(a, b client.Header) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }
+	switch {
+	case m.Topic != n.Topic:
+		return "the topics differ"
+	case !m.Time.Equal(n.Time):
+		return "the times differ"
+	case m.Prev != n.Prev:
+		return "the messages before it in the topic differ"
+	case !slices.EqualFunc(m.Headers, n.Headers, sameHeader):
+		return "the headers differ"
+	case !bytes.Equal(m.Payload, n.Payload):
+		return "the payloads differ"
+	}
+	return ""
+}
+
+func brief(d client.Delivery) string {
+	return fmt.Sprintf("(%s, %s, after %d, %d bytes)", d.Topic, d.Time.UTC().Format("2006-01-02T15:04:05.999999999Z"), d.Prev, len(d.Payload))
+}
