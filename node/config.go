@@ -45,6 +45,9 @@ type Config struct {
 	TipBytes     int64 // memory of the tip's ring
 	SegmentBytes int64 // of messages in a segment; counts when the cluster is founded
 	PayloadLimit int   // bytes of one message
+	// SnapshotBytes of log entries after which a snapshot is written and the log cut; half
+	// as many stay.
+	SnapshotBytes int64
 	// Compact lets this node, when it leads, propose what is to be compacted. Every
 	// node builds what was proposed.
 	Compact bool
@@ -72,18 +75,19 @@ type Config struct {
 // DefaultConfig is a node on the loopback interface.
 func DefaultConfig() Config {
 	return Config{
-		API:          Listener{Bind: "127.0.0.1:7070"},
-		HTTP:         Listener{Bind: "127.0.0.1:7071"},
-		Raft:         Listener{Bind: "127.0.0.1:7072"},
-		Gossip:       Listener{Bind: "127.0.0.1:7073"},
-		TipBytes:     256 << 20,
-		SegmentBytes: 16 << 20,
-		PayloadLimit: message.DefaultPayloadLimit,
-		Compact:      true,
-		ScrubEvery:   7 * 24 * time.Hour,
-		FetchRate:    64 << 20,
-		LogLevel:     "info",
-		Version:      "unknown",
+		API:           Listener{Bind: "127.0.0.1:7070"},
+		HTTP:          Listener{Bind: "127.0.0.1:7071"},
+		Raft:          Listener{Bind: "127.0.0.1:7072"},
+		Gossip:        Listener{Bind: "127.0.0.1:7073"},
+		TipBytes:      256 << 20,
+		SegmentBytes:  16 << 20,
+		PayloadLimit:  message.DefaultPayloadLimit,
+		SnapshotBytes: 256 << 20,
+		Compact:       true,
+		ScrubEvery:    7 * 24 * time.Hour,
+		FetchRate:     64 << 20,
+		LogLevel:      "info",
+		Version:       "unknown",
 	}
 }
 
@@ -106,12 +110,14 @@ var (
 )
 
 const (
-	minTipBytes     = 1 << 20
-	maxTipBytes     = 1 << 40
-	minSegmentBytes = 64 << 10
-	maxSegmentBytes = 4 << 30
-	maxExpect       = 9
-	minScrubEvery   = time.Second
+	minTipBytes      = 1 << 20
+	maxTipBytes      = 1 << 40
+	minSegmentBytes  = 64 << 10
+	maxSegmentBytes  = 4 << 30
+	minSnapshotBytes = 1 << 20
+	maxSnapshotBytes = 1 << 40
+	maxExpect        = 9
+	minScrubEvery    = time.Second
 )
 
 // Validate reports the first value that is not allowed, as a *ConfigError.
@@ -145,6 +151,7 @@ func (c Config) Validate() error {
 		{"bootstrap-expect", int64(c.BootstrapExpect), 0, maxExpect},
 		{"tip-size", c.TipBytes, minTipBytes, maxTipBytes},
 		{"segment-size", c.SegmentBytes, minSegmentBytes, maxSegmentBytes},
+		{"snapshot-size", c.SnapshotBytes, minSnapshotBytes, maxSnapshotBytes},
 		{"scrub-rate", c.ScrubRate, 0, math.MaxInt64},
 		{"fetch-rate", c.FetchRate, 0, math.MaxInt64},
 		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},

@@ -126,16 +126,17 @@ func (p *process) open() error {
 	p.peers = peers.New(p.directory, p.log.Named("peers"))
 	p.onClose(func() error { p.peers.Close(); return nil })
 	p.engine, err = engine.Open(engine.Settings{
-		ID:           raft.ServerID(p.config.ID),
-		TipBytes:     p.config.TipBytes,
-		SegmentBytes: p.config.SegmentBytes,
-		Compact:      p.config.Compact,
-		ScrubEvery:   cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
-		ScrubRate:    p.config.ScrubRate,
-		FetchRate:    cmp.Or(p.config.FetchRate, -1), // the same
-		PayloadLimit: p.config.PayloadLimit,
-		Incarnation:  p.folder.get().Incarnation,
-		Raft:         p.config.raft,
+		ID:            raft.ServerID(p.config.ID),
+		TipBytes:      p.config.TipBytes,
+		SegmentBytes:  p.config.SegmentBytes,
+		SnapshotBytes: p.config.SnapshotBytes,
+		Compact:       p.config.Compact,
+		ScrubEvery:    cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
+		ScrubRate:     p.config.ScrubRate,
+		FetchRate:     cmp.Or(p.config.FetchRate, -1), // the same
+		PayloadLimit:  p.config.PayloadLimit,
+		Incarnation:   p.folder.get().Incarnation,
+		Raft:          p.config.raft,
 	}, engine.Seams{
 		Files:     p.folder.files,
 		Logs:      raftlog.NewCache(p.raftLog, cacheBytes),

@@ -368,6 +368,8 @@ func TestValidate(t *testing.T) {
 		`bootstrap-expect = "10`: func(c *Config) { c.BootstrapExpect = 10 },
 		`tip-size = "5"`:         func(c *Config) { c.TipBytes = 5 },
 		`segment-size = "5"`:     func(c *Config) { c.SegmentBytes = 5 },
+		`snapshot-size = "5"`:    func(c *Config) { c.SnapshotBytes = 5 },
+		`fetch-rate = "-1"`:      func(c *Config) { c.FetchRate = -1 },
 		`payload-limit = "0"`:    func(c *Config) { c.PayloadLimit = 0 },
 		`log-level = "loud"`:     func(c *Config) { c.LogLevel = "loud" },
 		`gossip-key = "(secret)`: func(c *Config) { c.GossipKey = "c2hvcnQ=" },

@@ -59,6 +59,7 @@ func newServeCmd() *cobra.Command {
 	f.BoolVar(&c.NonVoter, "non-voter", false, "join as a read replica that never votes")
 	f.StringVar(&c.GossipKey, "gossip-key", "", "`key` that encrypts gossip: 16, 24 or 32 bytes in base64")
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
+	f.Var((*settings.Size)(&c.SnapshotBytes), "snapshot-size", "log entries after which a snapshot is written and the log cut; half as much stays, for nodes that were away for a moment; less is a faster start and a smaller log")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
 	f.BoolVar(&c.Compact, "compact", c.Compact, "compact the history while this node leads")
 	f.DurationVar(&c.ScrubEvery, "scrub-every", c.ScrubEvery, "how often every data file is read, to find what went bad on the disk; 0 is never")

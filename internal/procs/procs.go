@@ -33,6 +33,7 @@ const (
 // goroutine.
 type Node struct {
 	Name, API, HTTP string
+	Raft, Gossip    string
 	Dir             string
 	binary          string
 	args            []string
@@ -73,7 +74,7 @@ func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
 			args = append(args, "--join", strings.Join(joins, ","))
 		}
 		c.Nodes = append(c.Nodes, &Node{
-			Name: name, API: p[0], HTTP: p[1], Dir: data, binary: binary,
+			Name: name, API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3], Dir: data, binary: binary,
 			args: append(args, extra...), log: data + ".log",
 		})
 	}
@@ -91,7 +92,7 @@ func (c *Cluster) Joiner(name string) (*Node, error) {
 	args := []string{"serve", "--id", name, "--data", data, "--join", c.seeds,
 		"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3]}
 	return &Node{
-		Name: name, API: p[0], HTTP: p[1], Dir: data, binary: c.binary,
+		Name: name, API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3], Dir: data, binary: c.binary,
 		args: append(args, c.extra...), log: data + ".log",
 	}, nil
 }
@@ -105,6 +106,12 @@ func (c *Cluster) Rejoiner(n *Node) *Node {
 	again.args = slices.Delete(again.args, i, i+2)
 	return &again
 }
+
+// With adds arguments of `chorale serve`, which go before those that are there.
+func (n *Node) With(args ...string) { n.args = append(slices.Clone(n.args), args...) }
+
+// Log is all that the node has written so far, in all its lives.
+func (n *Node) Log() ([]byte, error) { return os.ReadFile(n.log) }
 
 // Ended waits for a process that ends by itself and returns the last line that it
 // wrote.

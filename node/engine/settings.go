@@ -18,7 +18,7 @@ type Settings struct {
 	PayloadLimit int   // of one message; default message.DefaultPayloadLimit
 	QueueBytes   int64 // batches between Submit and done; default 64 MiB
 	// SnapshotBytes of entries after which Raft's state is written as a snapshot
-	// and the log cut; default 256 MiB.
+	// and the log cut; half as many stay in the log behind it. Default 256 MiB.
 	SnapshotBytes int64
 	// Compact lets this node, when it leads, propose what is to be compacted. Every
 	// node builds what was proposed.

@@ -11,9 +11,6 @@ import (
 
 const (
 	snapshotCheck = 5 * time.Second
-	// trailingBytes of entries stay in the log behind a snapshot, so that a
-	// follower that was away for a moment is sent entries and not a snapshot.
-	trailingBytes = 128 << 20
 	// A follower may have stored what a leader has in flight, written its own
 	// snapshot of it and cut its log before the leader hears of it. Then the leader
 	// asks for the place that it knows. If the log began behind that, it would send a
@@ -34,7 +31,7 @@ func (e *Engine) snapshot(ctx context.Context) error {
 			continue
 		}
 		c := r.ReloadableConfig()
-		if keep := trailing(bytes, entries); keep != c.TrailingLogs {
+		if keep := trailing(bytes, entries, e.settings.SnapshotBytes/2); keep != c.TrailingLogs {
 			c.TrailingLogs = keep
 			if err := r.ReloadConfig(c); err != nil {
 				return fmt.Errorf("reload raft's configuration: %w", err)
@@ -47,9 +44,10 @@ func (e *Engine) snapshot(ctx context.Context) error {
 	return nil
 }
 
-// trailing is how many entries of their mean size make trailingBytes, within
-// bounds.
-func trailing(bytes, entries int64) uint64 {
+// trailing is how many entries of their mean size make so many bytes, within bounds: they
+// stay in the log behind a snapshot, so that a follower that was away for a moment is
+// sent entries and not a snapshot.
+func trailing(bytes, entries, keep int64) uint64 {
 	mean := max(bytes/max(entries, 1), 1)
-	return uint64(min(max(trailingBytes/mean, trailingMin), trailingMax))
+	return uint64(min(max(keep/mean, trailingMin), trailingMax))
 }

@@ -135,7 +135,7 @@ func (f *Fetcher) Bring(ctx context.Context, m segments.FileMeta, wanted func() 
 	})
 	defer f.count(func(c *Counts) { c.Active-- })
 	if p.Resumed() > 0 {
-		f.o.Log.Debug("going on with a file that broke off", "file", m.Name(), "at", p.Resumed(), "of", m.Bytes)
+		f.o.Log.Info("going on with a file that broke off", "file", m.Name(), "at", p.Resumed(), "of", m.Bytes)
 	}
 	r := &run{Fetcher: f, p: p, gave: make(map[raft.ServerID]bool), tried: make(map[raft.ServerID]bool)}
 	err = r.fetch(ctx, wanted)
