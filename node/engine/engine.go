@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"chorale/disk"
 	"chorale/message"
@@ -192,7 +193,7 @@ func (e *Engine) Submit(ctx context.Context, batch []byte, done func([]raftfsm.O
 	e.submit(ctx, batch, done, func(done func([]raftfsm.Outcome, error)) {
 		switch leader, local := e.leading.Await(ctx, leaderWait); {
 		case local:
-			e.propose(batch, done)
+			e.propose(ctx, batch, done)
 		case leader == "":
 			done(nil, fmt.Errorf("%w: no leader is known", ErrUnavailable))
 		default:
@@ -208,7 +209,7 @@ func (e *Engine) SubmitLocal(ctx context.Context, batch []byte, done func([]raft
 			done(nil, ErrNotLeader)
 			return
 		}
-		e.propose(batch, done)
+		e.propose(ctx, batch, done)
 	})
 }
 
@@ -253,30 +254,37 @@ func (e *Engine) check(batch []byte) error {
 	return nil
 }
 
-// admit waits for room in the queue, and in memory: what is published stays there until
-// a majority has it in files.
+// admit waits for room in the queue.
 func (e *Engine) admit(ctx context.Context, bytes int64) error {
-	if len(e.history.Proposals()) <= heldStretches && e.budget.TryAcquire(bytes) {
+	if e.budget.TryAcquire(bytes) {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
-	for changed := e.history.Changed(); len(e.history.Proposals()) > heldStretches; changed = e.history.Changed() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("%d parts of the stream wait in memory until a majority of the nodes has them in files: %w", heldStretches, ctx.Err())
-		}
-	}
 	if err := e.budget.Acquire(ctx, bytes); err != nil {
 		return fmt.Errorf("the queue of %d bytes is full: %w", e.settings.QueueBytes, err)
 	}
 	return nil
 }
 
-// propose puts a batch in the committer's queue.
-func (e *Engine) propose(batch []byte, done func([]raftfsm.Outcome, error)) {
+// propose puts a batch in the committer's queue, when there is room in the leader's
+// memory: what is published stays there until a majority has it in files.
+func (e *Engine) propose(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error)) {
+	for changed := e.history.Changed(); len(e.history.Proposals()) > heldStretches; changed = e.history.Changed() {
+		select {
+		case <-changed:
+			continue
+		case <-time.After(leaderWait):
+			if _, leads := e.leading.Now(); leads {
+				continue
+			}
+		case <-ctx.Done():
+		case <-e.life.Done():
+		}
+		done(nil, fmt.Errorf("%w: %d parts of the stream wait in memory until a majority of the nodes has them in files", ErrUnavailable, heldStretches))
+		return
+	}
 	ok := e.committer.put(proposal{batch: batch, done: func(outcomes []raftfsm.Outcome, _ raftfsm.Result, err error) {
 		done(outcomes, err)
 	}})
