@@ -25,6 +25,9 @@ const behindCuts = 5
 // errBehind marks a state that is older than the backup that is here.
 var errBehind = errors.New("the backup here reaches")
 
+// errSpoilt is why a file that was given is not taken.
+var errSpoilt = errors.New("the file that the cluster gives is damaged: run chorale verify --deep, which has it repaired, and chorale backup again")
+
 // maxTries bounds the tries for one file that does not come as it should: each may ask
 // another node.
 const maxTries = 3
@@ -87,23 +90,29 @@ func (t Take) Run(ctx context.Context) (Taken, error) {
 	if err := x.begin(); err != nil {
 		return Taken{}, err
 	}
+	saved, err := x.rounds(ctx, func(m segments.Manifest) (gone, err error) { return x.files(ctx, m) })
+	if err != nil {
+		return Taken{}, err
+	}
+	return x.finish(saved)
+}
+
+// rounds reads a state and has its files brought, until none of them is gone.
+func (x *taking) rounds(ctx context.Context, bring func(segments.Manifest) (gone, err error)) (*raftfsm.Saved, error) {
 	for {
 		saved, err := x.cut(ctx)
 		if errors.Is(err, errBehind) && x.out.Cuts < behindCuts {
 			continue // the next one is another node's, or a moment later
 		}
 		if err != nil {
-			return Taken{}, err
+			return nil, err
 		}
-		gone, err := x.files(ctx, saved.Manifest)
-		if err != nil {
-			return Taken{}, err
-		}
-		if gone == nil {
-			return x.finish(saved)
+		gone, err := bring(saved.Manifest)
+		if gone == nil || err != nil {
+			return saved, err
 		}
 		if x.out.Cuts == maxCuts {
-			return Taken{}, fmt.Errorf("%w; it was tried with %d states, one after the other: run chorale backup again, which goes on from here, "+
+			return nil, fmt.Errorf("%w; it was tried with %d states, one after the other: run chorale backup again, which goes on from here, "+
 				"and name all nodes with --addr, if one of them may have it", gone, maxCuts)
 		}
 	}
@@ -259,7 +268,7 @@ func (x *taking) bring(ctx context.Context, f segments.FileMeta, total int64) er
 	}
 	switch {
 	case errors.Is(err, errBadCopy):
-		return fmt.Errorf("messages %d to %d: the file that the cluster gives is damaged: run chorale verify --deep, which has it repaired, and chorale backup again: %w", f.First, f.Last, err)
+		return fmt.Errorf("messages %d to %d: %w: %w", f.First, f.Last, errSpoilt, err)
 	case err != nil:
 		return err
 	}

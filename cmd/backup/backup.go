@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -40,6 +41,9 @@ newer backup does not need is removed at the end. An interrupted run leaves the 
 backup as it was, and the next one goes on with what has come. Every file is checked
 against its SHA-256.
 
+With - the backup is written to standard output as a tar stream, wholly each time. A
+stream that was cut is no backup, and an unpacked one can be brought up to date.
+
 The nodes of --addr and the others that they know are asked. A cluster that is founded
 from a backup: chorale restore.`
 
@@ -61,11 +65,12 @@ type takeCmd struct {
 func New(version string) *cobra.Command {
 	t := takeCmd{version: version}
 	cmd := &cobra.Command{
-		Use:     "backup DIR",
-		Short:   "Copy the cluster into a folder",
-		Long:    takeLong,
-		Example: "  chorale backup /backup/chorale --addr n1.example.org:7070\n  chorale backup verify /backup/chorale",
-		Args:    oneFolder, RunE: t.run, ValidArgsFunction: completeFolder,
+		Use:   "backup DIR|-",
+		Short: "Copy the cluster into a folder",
+		Long:  takeLong,
+		Example: "  chorale backup /backup/chorale --addr n1.example.org:7070\n  chorale backup verify /backup/chorale\n" +
+			"  chorale backup - | ssh vault 'cat > chorale.tar'",
+		Args: oneFolder, RunE: t.run, ValidArgsFunction: completeFolder,
 	}
 	t.AddFlags(cmd)
 	cmd.Flags().BoolVar(&t.json, "json", false, "print what was done as a JSON object")
@@ -85,7 +90,18 @@ func oneFolder(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return settings.Usagef("%s needs one folder", cmd.CommandPath())
 	}
+	if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+		return settings.Usagef("%s is not a folder", args[0])
+	}
 	return nil
+}
+
+// full adds to a lack of space what to do about it.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: make room, and run the same command again, which goes on from here", err)
+	}
+	return err
 }
 
 func completeFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -108,6 +124,13 @@ func (c clusterSource) File(ctx context.Context, h segments.Hash, w io.Writer) e
 }
 
 func (t *takeCmd) run(cmd *cobra.Command, args []string) error {
+	dir, stream := args[0], args[0] == "-"
+	switch {
+	case stream && t.json:
+		return settings.Usagef("--json and the stream of - cannot both go to standard output")
+	case stream && show.IsTerminal(cmd.OutOrStdout()):
+		return settings.Usagef("- writes a tar stream, and standard output is a terminal: redirect it, or name a folder")
+	}
 	addresses, err := t.nodes(cmd.Context())
 	if err != nil {
 		return err
@@ -117,7 +140,9 @@ func (t *takeCmd) run(cmd *cobra.Command, args []string) error {
 		return &settings.UsageError{Err: err}
 	}
 	defer from.Close()
-	dir := args[0]
+	if stream {
+		return t.stream(cmd, clusterSource{from})
+	}
 	if err := backup.Fit(disk.OS(dir)); err != nil {
 		return fmt.Errorf("backup %s: %w", dir, err)
 	}
@@ -133,12 +158,29 @@ func (t *takeCmd) run(cmd *cobra.Command, args []string) error {
 	}.Run(cmd.Context())
 	bar.close()
 	if err != nil {
-		return fmt.Errorf("backup %s: %w", dir, t.Explain(err))
+		return fmt.Errorf("backup %s: %w", dir, full(t.Explain(err)))
 	}
 	if t.json {
 		return printTakenJSON(cmd.OutOrStdout(), took)
 	}
 	return printTaken(cmd.OutOrStdout(), took)
+}
+
+// stream writes a tar stream.
+func (t *takeCmd) stream(cmd *cobra.Command, from clusterSource) (err error) {
+	scratch, err := os.MkdirTemp("", "chorale-backup-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	bar := newBar(cmd.ErrOrStderr())
+	defer bar.close()
+	took, err := backup.Stream{Source: from, Scratch: disk.OS(scratch), Version: t.version, Progress: bar.set}.Run(cmd.Context(), cmd.OutOrStdout())
+	bar.close()
+	if err != nil {
+		return fmt.Errorf("the stream is cut and is no backup: %w", t.Explain(err))
+	}
+	return printTaken(cmd.ErrOrStderr(), took)
 }
 
 // nodes are those of --addr and the others that they know: one may have what another
@@ -208,7 +250,7 @@ func printTaken(w io.Writer, t backup.Taken) error {
 	}
 	fmt.Fprintf(t2, "\nkept\t%s, found sound\n", show.Plural(uint64(t.Kept), "file"))
 	if t.Removed > 0 {
-		fmt.Fprintf(t2, "removed\t%s of the backup before\n", show.Plural(uint64(t.Removed), "file"))
+		fmt.Fprintf(t2, "removed\t%s that it needs no more\n", show.Plural(uint64(t.Removed), "file"))
 	}
 	return t2.Flush()
 }

@@ -66,7 +66,7 @@ func (r *restoreCmd) run(cmd *cobra.Command, args []string) error {
 		return settings.Usagef("--%s = %q: %s", bad.Key, bad.Value, bad.Allowed)
 	}
 	if err != nil {
-		return fmt.Errorf("restore %s: %w", args[0], err)
+		return fmt.Errorf("restore %s: %w", args[0], full(err))
 	}
 	if r.json {
 		return encode(cmd.OutOrStdout(), struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"chorale/disk"
 	"chorale/node/raftlog"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,5 +43,8 @@ func Write(dir, log, id string, index uint64, state raft.FSMSnapshot) (err error
 	if err := state.Persist(sink); err != nil {
 		return err
 	}
-	return store.SetUint64([]byte("CurrentTerm"), term)
+	if err := store.SetUint64([]byte("CurrentTerm"), term); err != nil {
+		return err
+	}
+	return disk.OS(dir).SyncDir(".") // that of the snapshots is new, too
 }
