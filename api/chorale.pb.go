@@ -2537,7 +2537,8 @@ type MemberStatus struct {
 	RaftAddress string                 `protobuf:"bytes,3,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	ApiAddress  string                 `protobuf:"bytes,4,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
 	HttpAddress string                 `protobuf:"bytes,5,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
-	// alive, suspect, dead, unknown: what gossip says.
+	// alive, dead, left, drained, unknown: what gossip says. Of the two that ended gently an
+	// operator drained one.
 	Gossip        string `protobuf:"bytes,6,opt,name=gossip,proto3" json:"gossip,omitempty"`
 	Leader        bool   `protobuf:"varint,7,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3186,7 +3187,7 @@ type Member struct {
 	// What it is meant to be: NONE if it was removed.
 	Wish   Member_Role `protobuf:"varint,3,opt,name=wish,proto3,enum=chorale.v1.Member_Role" json:"wish,omitempty"`
 	Leader bool        `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
-	// alive, suspect, dead, left, unknown: what gossip says.
+	// alive, dead, left, drained, unknown: what gossip says.
 	Gossip      string `protobuf:"bytes,5,opt,name=gossip,proto3" json:"gossip,omitempty"`
 	ApiAddress  string `protobuf:"bytes,6,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
 	HttpAddress string `protobuf:"bytes,7,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`

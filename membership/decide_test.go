@@ -105,6 +105,7 @@ func TestMeta(t *testing.T) {
 			Cluster: [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "cluster")),
 			Expect:  rapid.IntRange(0, 255).Draw(t, "expect"),
 			HasData: rapid.Bool().Draw(t, "data"), Founding: rapid.Bool().Draw(t, "founding"),
+			Ending: rapid.Bool().Draw(t, "ending"), Drained: rapid.Bool().Draw(t, "drained"),
 			API: address.Draw(t, "api"), HTTP: address.Draw(t, "http"), Raft: address.Draw(t, "raft"),
 		}
 		b, err := m.Encode()

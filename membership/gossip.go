@@ -19,8 +19,9 @@ import (
 
 // Member is a node that gossip knows.
 type Member struct {
-	ID    string
-	State string // alive, suspect, dead, left
+	ID string
+	// State is alive, dead, or of a node that ended gently left, or drained.
+	State string
 	// Gossip is the node's gossip address, host:port.
 	Gossip string
 	Meta
@@ -62,6 +63,9 @@ type Gossip struct {
 	list    *memberlist.Memberlist
 	address string
 
+	// updating is held while a changed meta is sent out: who has nothing new to say waits
+	// for it, since memberlist forgets what it has not sent when the node leaves.
+	updating sync.Mutex
 	// mu is taken by what memberlist calls, under memberlist's own locks: so nothing
 	// of memberlist may be called while it is held.
 	mu      sync.Mutex
@@ -185,11 +189,14 @@ func (g *Gossip) addresses() []string {
 	return out
 }
 
-// Update changes what this node says of itself.
+// Update changes what this node says of itself. It returns when that was sent out, or
+// after a second.
 func (g *Gossip) Update(m Meta) error {
 	if _, err := m.Encode(); err != nil {
 		return err
 	}
+	g.updating.Lock()
+	defer g.updating.Unlock()
 	g.mu.Lock()
 	same := g.meta == m
 	g.meta = m
@@ -245,6 +252,12 @@ func (g *Gossip) note(n *memberlist.Node, state string) {
 		g.config.Log.Warn("a node speaks in gossip that is no node of ours", "name", n.Name, "address", n.Address(), "error", err)
 		return
 	}
+	switch {
+	case state == "dead" && meta.Drained:
+		state = "drained"
+	case state == "dead" && meta.Ending:
+		state = "left"
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.members[n.Name] = Member{ID: n.Name, State: state, Gossip: n.Address(), Meta: meta}
@@ -268,12 +281,10 @@ func (d delegate) NodeMeta(limit int) []byte {
 func (d delegate) NotifyJoin(n *memberlist.Node)   { d.g.note(n, "alive") }
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.g.note(n, "alive") }
 
+// NotifyLeave is told of who left and of who died. memberlist does not pass on which of
+// the two it was, so a node says before that it ends.
 func (d delegate) NotifyLeave(n *memberlist.Node) {
-	state := "dead"
-	if n.State == memberlist.StateLeft {
-		state = "left"
-	}
-	d.g.note(n, state)
+	d.g.note(n, "dead")
 }
 
 // NotifyConflict: two nodes with one id would both be that voter.

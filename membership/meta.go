@@ -20,6 +20,8 @@ type Meta struct {
 	// HasData: the folder holds Raft state. Founding: the node is one of the first
 	// members of its cluster and has not yet seen data on all of them.
 	HasData, Founding bool
+	// Ending: the node is about to end, gently; Drained: an operator asked it to.
+	Ending, Drained bool
 	// The addresses that others reach the node by, host:port.
 	API, HTTP, Raft string
 }
@@ -27,7 +29,7 @@ type Meta struct {
 // A meta is
 //
 //	0  1  version, 1
-//	1  1  flags: 1 has data, 2 founding
+//	1  1  flags: 1 has data, 2 founding, 4 ending, 8 drained
 //	2  1  expect
 //	3  16 cluster
 //	19    three addresses, each a length byte and that many bytes
@@ -36,6 +38,8 @@ const (
 	metaHeadBytes = 19
 	flagData      = 1
 	flagFounding  = 2
+	flagEnding    = 4
+	flagDrained   = 8
 )
 
 var errBadMeta = errors.New("bad meta")
@@ -46,11 +50,10 @@ func (m Meta) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("%w: bootstrap-expect of %d", errBadMeta, m.Expect)
 	}
 	b := []byte{metaVersion, 0, byte(m.Expect)}
-	if m.HasData {
-		b[1] |= flagData
-	}
-	if m.Founding {
-		b[1] |= flagFounding
+	for flag, set := range map[byte]bool{flagData: m.HasData, flagFounding: m.Founding, flagEnding: m.Ending, flagDrained: m.Drained} {
+		if set {
+			b[1] |= flag
+		}
 	}
 	b = append(b, m.Cluster[:]...)
 	for _, a := range []string{m.API, m.HTTP, m.Raft} {
@@ -69,7 +72,10 @@ func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) < metaHeadBytes || b[0] == 0 {
 		return Meta{}, fmt.Errorf("%w: %d bytes", errBadMeta, len(b))
 	}
-	m := Meta{Expect: int(b[2]), HasData: b[1]&flagData != 0, Founding: b[1]&flagFounding != 0, Cluster: [16]byte(b[3:])}
+	m := Meta{
+		Expect: int(b[2]), HasData: b[1]&flagData != 0, Founding: b[1]&flagFounding != 0,
+		Ending: b[1]&flagEnding != 0, Drained: b[1]&flagDrained != 0, Cluster: [16]byte(b[3:]),
+	}
 	rest := b[metaHeadBytes:]
 	for _, a := range []*string{&m.API, &m.HTTP, &m.Raft} {
 		if len(rest) == 0 || int(rest[0]) > len(rest)-1 {

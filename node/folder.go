@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"chorale/disk"
 	"chorale/raftfsm"
@@ -36,6 +38,13 @@ const (
 	lockFile     = "lock"
 	raftDir      = "raft"
 	logFile      = "raft.db" // in raftDir
+)
+
+const (
+	// lockWait is how long a folder that is in use is waited for: the process that was
+	// told to end may have ended for everybody but the system.
+	lockWait  = time.Second
+	lockRetry = 20 * time.Millisecond
 )
 
 // identity is what a folder remembers of its node.
@@ -77,12 +86,14 @@ func openFolder(dir, id string) (*folder, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	f := &folder{dir: dir, files: disk.OS(dir), lock: flock.New(filepath.Join(dir, lockFile))}
-	locked, err := f.lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("data folder %s cannot be written: %w", dir, err)
-	}
-	if !locked {
+	wait, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	locked, err := f.lock.TryLockContext(wait, lockRetry)
+	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("data folder %s is in use by another process", dir)
+	}
+	if err != nil || !locked {
+		return nil, fmt.Errorf("data folder %s cannot be written: %w", dir, err)
 	}
 	if err := f.read(id); err != nil {
 		return nil, errors.Join(err, f.close())

@@ -81,6 +81,8 @@ func (p *process) meta() membership.Meta {
 		Expect:   p.config.BootstrapExpect,
 		HasData:  p.hasData.Load(),
 		Founding: p.hasData.Load() && id.Founding,
+		Ending:   p.ending.Load(),
+		Drained:  p.drained.Err() != nil,
 		API:      p.addresses.API,
 		HTTP:     p.addresses.HTTP,
 		Raft:     p.addresses.Raft,

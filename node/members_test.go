@@ -331,6 +331,7 @@ func TestDrain(t *testing.T) {
 	n.cancel = nil
 	other := map[string]string{"n1": "n2", "n2": "n3", "n3": "n1"}[leader]
 	publish(t, w.nodes[other].client, "a", "y")
+	w.until("it is seen to be drained", func() bool { return w.member(other, leader).Gossip == "drained" })
 	w.until("the loss is noticed", func() bool { m := w.member(other, leader); return m.Role == api.Member_VOTER && !m.Heard })
 	if err := drain(other); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("the second one: %v", err)
@@ -338,6 +339,11 @@ func TestDrain(t *testing.T) {
 	w.start(leader)
 	w.awaitReady(leader)
 	publish(t, w.nodes[leader].client, "a", "z")
+	w.until("it is alive again", func() bool { return w.member(other, leader).Gossip == "alive" })
+	if err := w.stop(leader); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is seen to have left", func() bool { return w.member(other, leader).Gossip == "left" })
 }
 
 // TestFounderVotes: a founder cannot be a read replica.

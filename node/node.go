@@ -17,6 +17,7 @@ import (
 	"chorale/api"
 	"chorale/membership"
 	"chorale/node/engine"
+	"chorale/node/greeting"
 	"chorale/node/peers"
 	"chorale/node/raftlog"
 	"chorale/node/server"
@@ -85,6 +86,7 @@ type process struct {
 	// formation is why Raft does not run yet; "" once it does.
 	formation atomic.Value // string
 	hasData   atomic.Bool
+	ending    atomic.Bool // gently, not because of an error
 	begun     time.Time
 	// drained ends with drain, by request of an operator.
 	drained context.Context
@@ -121,7 +123,7 @@ func (p *process) open() error {
 		gossip: p.gossip, cluster: p.folder.cluster, servers: func() []raft.Server { return p.engine.Servers() },
 		members: func() members.List { return p.engine.Members() },
 	}
-	transport := newRaftTransport(layer, p.directory)
+	transport := greeting.NewTransport(layer, p.directory)
 	p.onClose(transport.Close)
 	p.peers = peers.New(p.directory, p.log.Named("peers"))
 	p.onClose(func() error { p.peers.Close(); return nil })
@@ -161,7 +163,7 @@ func (p *process) open() error {
 }
 
 // listen binds API, HTTP and Raft. (Gossip binds by itself.)
-func (p *process) listen() (*raftLayer, error) {
+func (p *process) listen() (*greeting.Layer, error) {
 	bind := func(key string, l Listener) (net.Listener, error) {
 		listener, err := net.Listen("tcp", l.Bind)
 		if err != nil {
@@ -187,9 +189,9 @@ func (p *process) listen() (*raftLayer, error) {
 		HTTP: p.config.HTTP.advertised(p.httpListener.Addr()),
 		Raft: p.config.Raft.advertised(raftListener.Addr()),
 	}
-	return &raftLayer{
-		Listener: raftListener, advertise: p.addresses.Raft,
-		cluster: p.folder.cluster, log: p.log.Named("raft"),
+	return &greeting.Layer{
+		Listener: raftListener, Advertise: p.addresses.Raft,
+		Cluster: p.folder.cluster, Log: p.log.Named("raft"),
 	}, nil
 }
 
@@ -262,7 +264,7 @@ func (p *process) startGossip() error {
 	advertise := ""
 	if ad := p.config.Gossip.Advertise; ad != "" {
 		_, port, _ := net.SplitHostPort(p.config.Gossip.Bind)
-		advertise = p.config.Gossip.advertised(namedAddr(net.JoinHostPort(ad, port)))
+		advertise = p.config.Gossip.advertised(greeting.NamedAddr(net.JoinHostPort(ad, port)))
 	}
 	p.gossip, err = membership.Start(membership.Config{
 		ID: p.config.ID, Bind: p.config.Gossip.Bind, Advertise: advertise, Key: key, Meta: p.meta(),
@@ -300,7 +302,9 @@ func (p *process) run(ctx context.Context) error {
 	g.Add(func() error {
 		select {
 		case <-ctx.Done():
+			p.ending.Store(true)
 		case <-p.drained.Done():
+			p.ending.Store(true)
 		case <-front.Done():
 		}
 		return nil
@@ -308,6 +312,7 @@ func (p *process) run(ctx context.Context) error {
 	var failed error // of the engine; the group would name who ends first because of it
 	g.Add(func() error {
 		defer endBack()
+		defer p.sayGoodbye()
 		defer p.closeServers()
 		if failed = p.form(front); failed == nil {
 			p.formation.Store("")
@@ -330,6 +335,15 @@ func (p *process) run(ctx context.Context) error {
 	}
 	p.log.Info("ended")
 	return nil
+}
+
+// sayGoodbye tells the others that this node ends on purpose, before it leaves them.
+func (p *process) sayGoodbye() {
+	if p.ending.Load() {
+		if err := p.gossip.Update(p.meta()); err != nil {
+			p.log.Debug("the others will take this node for dead", "error", err)
+		}
+	}
 }
 
 // closeServers lets clients finish what they are owed, for a moment.

@@ -3,8 +3,11 @@ package members
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"chorale/api"
+	"chorale/client"
 	"chorale/cmd/connect"
 
 	"github.com/spf13/cobra"
@@ -15,7 +18,8 @@ the publishes that it took, sends its subscribers to other nodes, and stops. It 
 member, and goes on where it was when it is started again. To take it out of the
 cluster, see chorale members remove.
 
-Refused where the other voters would have no majority.`
+Refused where the other voters would have no majority. The command returns when the node
+has ended.`
 
 // NewDrain makes the command.
 func NewDrain() *cobra.Command {
@@ -53,8 +57,64 @@ func (m *membersCmd) drain(cmd *cobra.Command, args []string) error {
 		}); err != nil {
 			return node.Explain(err)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s ends; it stays a member\n", n.NodeId)
+		if err := awaitEnd(cmd.Context(), n, list.Members); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s has ended; it stays a member\n", n.NodeId)
 		return err
 	}
 	return fmt.Errorf("node %s is not known here: chorale members list shows who is", args[0])
+}
+
+const (
+	// endWait is longer than a node takes to end, even one whose disk hangs.
+	endWait = 30 * time.Second
+	// endCheck is how often the others are asked, endAnswer how long one has for it.
+	endCheck  = 100 * time.Millisecond
+	endAnswer = 2 * time.Second
+)
+
+// awaitEnd waits until the others hear no more of a node: it says goodbye to them when it
+// has let its data go. Where no other can be asked, it must not answer any more.
+func awaitEnd(ctx context.Context, n *api.Member, all []*api.Member) error {
+	var others []string
+	for _, m := range all {
+		if m.NodeId != n.NodeId && m.ApiAddress != "" && m.Gossip == "alive" {
+			others = append(others, m.ApiAddress)
+		}
+	}
+	tick := time.NewTicker(endCheck)
+	defer tick.Stop()
+	for late := time.After(endWait); !ended(ctx, n, others); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late:
+			return fmt.Errorf("node %s was told to end and has not ended within %v: its log says what it waits for", n.NodeId, endWait)
+		}
+	}
+	return nil
+}
+
+func ended(ctx context.Context, n *api.Member, others []string) bool {
+	ctx, cancel := context.WithTimeout(ctx, endAnswer)
+	defer cancel()
+	var list *api.ListMembersResponse
+	ask := func(addresses []string) error {
+		c, err := client.Dial(addresses, client.Options{})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Cluster(ctx, func(ctx context.Context, k api.ClusterClient) (err error) {
+			list, err = k.ListMembers(ctx, &api.ListMembersRequest{})
+			return err
+		})
+	}
+	if len(others) == 0 || ask(others) != nil {
+		return ask([]string{n.ApiAddress}) != nil
+	}
+	i := slices.IndexFunc(list.Members, func(m *api.Member) bool { return m.NodeId == n.NodeId })
+	return i < 0 || list.Members[i].Gossip != "alive"
 }

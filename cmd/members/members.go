@@ -64,7 +64,8 @@ func New() *cobra.Command {
 	show := &cobra.Command{
 		Use: "list", Short: "Show role, health and address of each node", Args: cobra.NoArgs,
 		Long: "Show what each node is and is meant to be, whether gossip believes it alive, and how far\n" +
-			"the leader knows it to be. Nodes that were removed are listed as long as they are remembered.",
+			"the leader knows it to be. Nodes that were removed are listed as long as they are remembered.\n\n" +
+			"GOSSIP is alive, dead (it vanished, or ended with an error), left (it ended gently), drained\n(chorale drain ended it), or unknown.",
 	}
 	add(show, &list, list.list)
 	show.Flags().BoolVar(&list.json, "json", false, "print everything as a JSON object")

@@ -1,4 +1,6 @@
-package node
+// Package greeting carries Raft's connections, each of which starts with the cluster that
+// it is of: a node whose address has gone over to another cluster is not obeyed by it.
+package greeting
 
 import (
 	"errors"
@@ -23,19 +25,19 @@ const (
 	raftDial = 2 * time.Second
 )
 
-// raftLayer carries Raft's connections over TCP. Each starts with the dialler's
-// cluster id, so that a node whose address has gone over to another cluster is not
-// obeyed by it.
-type raftLayer struct {
+// Layer carries Raft's connections over TCP. Each starts with the dialler's cluster id. It
+// implements raft.StreamLayer; safe for concurrent use.
+type Layer struct {
 	net.Listener
-	advertise string
-	cluster   func() raftfsm.ClusterID
-	log       hclog.Logger
+	// Advertise is the address that others are told, host:port.
+	Advertise string
+	// Cluster is this node's, zero as long as it is not known.
+	Cluster func() raftfsm.ClusterID
+	Log     hclog.Logger
 
 	mu sync.Mutex
 	// open are the connections of both directions. Raft's transport forgets them
 	// when it closes.
-	sync.Mutex
 	open     map[*raftConn]struct{}
 	closed   bool
 	refusals map[stranger]*knocks
@@ -44,11 +46,11 @@ type raftLayer struct {
 // raftConn is a connection that its layer closes if nobody else does.
 type raftConn struct {
 	net.Conn
-	layer *raftLayer
+	layer *Layer
 }
 
 // hold wraps a new connection, or closes it if the layer is closed.
-func (l *raftLayer) hold(conn net.Conn) (*raftConn, error) {
+func (l *Layer) hold(conn net.Conn) (*raftConn, error) {
 	c := &raftConn{conn, l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +74,7 @@ func (c *raftConn) Close() error {
 }
 
 // Close implements net.Listener and ends all connections.
-func (l *raftLayer) Close() error {
+func (l *Layer) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,10 +86,11 @@ func (l *raftLayer) Close() error {
 	return err
 }
 
-func newRaftTransport(l *raftLayer, addresses raft.ServerAddressProvider) *raft.NetworkTransport {
+// NewTransport is Raft over a layer, which it closes.
+func NewTransport(l *Layer, addresses raft.ServerAddressProvider) *raft.NetworkTransport {
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		ServerAddressProvider: addresses,
-		Logger:                l.log.Named("transport"),
+		Logger:                l.Log.Named("transport"),
 		Stream:                l,
 		MaxPool:               raftPool,
 		Timeout:               raftTimeout,
@@ -95,12 +98,16 @@ func newRaftTransport(l *raftLayer, addresses raft.ServerAddressProvider) *raft.
 }
 
 // Addr implements net.Listener: what others are told, which may be a name.
-func (l *raftLayer) Addr() net.Addr { return namedAddr(l.advertise) }
+func (l *Layer) Addr() net.Addr { return NamedAddr(l.Advertise) }
 
-type namedAddr string
+// NamedAddr is an address by name, host:port.
+type NamedAddr string
 
-func (namedAddr) Network() string  { return "tcp" }
-func (a namedAddr) String() string { return string(a) }
+// Network implements net.Addr.
+func (NamedAddr) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (a NamedAddr) String() string { return string(a) }
 
 // The greeting: 4 bytes magic, 16 bytes cluster id, all zero if not known yet.
 const greetingMagic = "CHR1"
@@ -108,12 +115,12 @@ const greetingMagic = "CHR1"
 const greetingBytes = len(greetingMagic) + len(raftfsm.ClusterID{})
 
 // Dial implements raft.StreamLayer.
-func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout("tcp", string(address), min(timeout, raftDial))
 	if err != nil {
 		return nil, err
 	}
-	id := l.cluster()
+	id := l.Cluster()
 	if _, err := conn.Write(append([]byte(greetingMagic), id[:]...)); err != nil {
 		conn.Close()
 		return nil, err
@@ -123,7 +130,7 @@ func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net
 
 // Accept implements net.Listener. The greeting is read with the first bytes, so
 // that a silent connection does not hold up the others.
-func (l *raftLayer) Accept() (net.Conn, error) {
+func (l *Layer) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -187,7 +194,7 @@ type knocks struct {
 }
 
 // refused logs a refusal, unless the like was logged a moment ago.
-func (l *raftLayer) refused(from net.Addr, err error) {
+func (l *Layer) refused(from net.Addr, err error) {
 	host, _, _ := net.SplitHostPort(from.String())
 	key, now := stranger{host: host}, time.Now()
 	for _, reason := range []error{errNoGreeting, errNoNode, errOtherCluster} {
@@ -211,7 +218,7 @@ func (l *raftLayer) refused(from net.Addr, err error) {
 	if known != nil {
 		args = append(args, "not-logged", known.others)
 	}
-	l.log.Warn("a raft connection was refused", args...)
+	l.Log.Warn("a raft connection was refused", args...)
 }
 
 func (c *greetedConn) greet() error {
@@ -222,7 +229,7 @@ func (c *greetedConn) greet() error {
 	if string(b[:len(greetingMagic)]) != greetingMagic {
 		return fmt.Errorf("%w: it starts with %q", errNoNode, b[:len(greetingMagic)])
 	}
-	theirs, ours := raftfsm.ClusterID(b[len(greetingMagic):]), c.layer.cluster()
+	theirs, ours := raftfsm.ClusterID(b[len(greetingMagic):]), c.layer.Cluster()
 	if none := (raftfsm.ClusterID{}); theirs != ours && theirs != none && ours != none {
 		return fmt.Errorf("%w: it is of %x, this node of %x", errOtherCluster, theirs, ours)
 	}

@@ -1,9 +1,11 @@
-package node
+package greeting
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,24 +13,45 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
 )
 
-func newLayer(t *testing.T, cluster byte) *raftLayer {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testLog keeps what is logged.
+type testLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *testLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *testLog) says(what string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.b.String(), what)
+}
+
+func newLayer(t *testing.T, cluster byte) *Layer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := &raftLayer{
-		Listener: l, advertise: "node.example.org:7072", log: hclog.NewNullLogger(),
-		cluster: func() raftfsm.ClusterID { return raftfsm.ClusterID{cluster} },
+	layer := &Layer{
+		Listener: l, Advertise: "node.example.org:7072", Log: hclog.NewNullLogger(),
+		Cluster: func() raftfsm.ClusterID { return raftfsm.ClusterID{cluster} },
 	}
 	t.Cleanup(func() { layer.Close() })
 	return layer
 }
 
 // dialled is both ends of a new connection.
-func dialled(t *testing.T, from, to *raftLayer) (out, in net.Conn) {
+func dialled(t *testing.T, from, to *Layer) (out, in net.Conn) {
 	t.Helper()
 	out, err := from.Dial(raft.ServerAddress(to.Listener.Addr().String()), time.Minute)
 	if err != nil {
@@ -48,8 +71,8 @@ func TestGreeting(t *testing.T) {
 		refused  string
 	}{{1, 1, ""}, {0, 1, ""}, {1, 0, ""}, {0, 0, ""}, {1, 2, "of another cluster: it is of 01"}} {
 		from, to := newLayer(t, c.from), newLayer(t, c.to)
-		log := &testLog{t: t}
-		to.log = hclog.New(&hclog.LoggerOptions{Output: log})
+		log := &testLog{}
+		to.Log = hclog.New(&hclog.LoggerOptions{Output: log})
 		out, in := dialled(t, from, to)
 		if _, err := out.Write([]byte("append")); err != nil {
 			t.Fatal(err)
@@ -69,9 +92,9 @@ func TestGreeting(t *testing.T) {
 // one line in the log of this node, however often he tries; each kind of refusal has
 // its own.
 func TestARefusalIsLoggedOnce(t *testing.T) {
-	layer, log := newLayer(t, 2), &testLog{t: t}
-	layer.log = hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Trace})
-	transport := newRaftTransport(layer, nil)
+	layer, log := newLayer(t, 2), &testLog{}
+	layer.Log = hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Trace})
+	transport := NewTransport(layer, nil)
 	refuse := func(greeting []byte) {
 		conn, err := net.Dial("tcp", layer.Listener.Addr().String())
 		if err != nil {
