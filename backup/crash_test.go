@@ -88,9 +88,17 @@ func TestRestoreInterrupted(t *testing.T) {
 		}
 		m.ClearFaults()
 		m.Crash()
+		if after == 20 { // the backup is another one by now, and names other files
+			c.publish(20)
+			c.expire()
+			c.mustTake(from)
+		}
 		again := &target{fs: m.Mount()}
-		if err := restore(from, again); err != nil || again.founded == nil || again.founded.LastSeq != 40 {
+		if err := restore(from, again); err != nil || again.founded == nil || again.founded.LastSeq != c.number {
 			t.Fatalf("after %d: %v", after, err)
+		}
+		if here := namesIn(t, m, "segments"); len(here) != len(c.history.Manifest().Files) {
+			t.Fatalf("after %d: %v", after, here)
 		}
 		for _, f := range c.history.Manifest().Files {
 			b, err := m.ReadFile("segments/" + f.Name())
@@ -99,7 +107,7 @@ func TestRestoreInterrupted(t *testing.T) {
 			}
 		}
 		if failed == nil {
-			if after < 10 {
+			if after < 25 {
 				t.Fatalf("only %d calls were seen", after)
 			}
 			return

@@ -144,10 +144,7 @@ var errBadCopy = errors.New("the copy is not the file")
 
 // prune removes what was a backup's and is not of this one, and counts the data files.
 func prune(fsys disk.FS, d Description, m segments.Manifest) (removed int, err error) {
-	named := make(map[string]bool)
-	for _, f := range m.Files {
-		named[f.Name()] = true
-	}
+	named := names(m)
 	for _, dir := range []string{".", dataDir} {
 		entries, err := list(fsys, dir)
 		if err != nil {
@@ -171,6 +168,14 @@ func prune(fsys disk.FS, d Description, m segments.Manifest) (removed int, err e
 		}
 	}
 	return removed, nil
+}
+
+func names(m segments.Manifest) map[string]bool {
+	out := make(map[string]bool)
+	for _, f := range m.Files {
+		out[f.Name()] = true
+	}
+	return out
 }
 
 // ours reports whether a name beside the description is of no use beside this state.

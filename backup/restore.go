@@ -18,9 +18,9 @@ import (
 // Restore says which backup is to become a new cluster, and where.
 type Restore struct {
 	From disk.FS // root of the backup
-	// Open takes the new data folder, which is empty, or was begun with the same source; it
-	// refuses any other.
-	Open  func(source string) (Target, error)
+	// Open takes the new data folder, which is empty, or was begun with a backup of the same
+	// cluster, whose id it is given; it refuses any other.
+	Open  func(cluster string) (Target, error)
 	Space Space
 	// Progress is told how many bytes of the data files are in the new folder, of how many;
 	// may be nil.
@@ -46,7 +46,7 @@ func (r Restore) Run(ctx context.Context) (d Description, cluster raftfsm.Cluste
 	if err != nil {
 		return d, cluster, err
 	}
-	to, err := r.Open(d.State.SHA256)
+	to, err := r.Open(d.Cluster)
 	if err != nil {
 		return d, cluster, err
 	}
@@ -78,7 +78,7 @@ func (r Restore) files(ctx context.Context, to Target, m segments.Manifest) erro
 	if err := r.Space.check(want); err != nil {
 		return err
 	}
-	if err := to.Files().MkdirAll(to.Dir()); err != nil {
+	if err := clear(to, m); err != nil {
 		return err
 	}
 	for _, f := range lacking {
@@ -92,6 +92,27 @@ func (r Restore) files(ctx context.Context, to Target, m segments.Manifest) erro
 		done += f.Bytes
 	}
 	return nil
+}
+
+// clear makes the folder of the data files, and removes what was begun with another state
+// of the backup and is of no use to this one.
+func clear(to Target, m segments.Manifest) error {
+	if err := to.Files().MkdirAll(to.Dir()); err != nil {
+		return err
+	}
+	entries, err := to.Files().List(to.Dir())
+	if err != nil {
+		return err
+	}
+	named := names(m)
+	for _, e := range entries {
+		if name := e.Name(); dataFile(name) && !named[name] {
+			if err := to.Files().Remove(path.Join(to.Dir(), name)); err != nil {
+				return err
+			}
+		}
+	}
+	return to.Files().SyncDir(to.Dir())
 }
 
 // copy copies one file out of the backup.

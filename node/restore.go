@@ -25,8 +25,8 @@ const restoreFile = "restoring.json"
 
 // beginning is what restoreFile says.
 type beginning struct {
-	Node   string `json:"node_id"`
-	Source string `json:"source"`
+	Node    string `json:"node_id"`
+	Cluster string `json:"from_cluster_id"` // whose backup it is
 }
 
 // Restoring is a locked data folder in which a node of a new cluster is founded from a
@@ -37,13 +37,13 @@ type Restoring struct {
 }
 
 // BeginRestore takes the data folder dir for node id: it does not exist, is empty, or was
-// begun with the same id and source before. A folder that holds anything else is
+// begun for the same id and with a backup of the same cluster before. A folder that holds anything else is
 // refused, with what to do.
-func BeginRestore(dir, id, source string) (_ *Restoring, err error) {
+func BeginRestore(dir, id, cluster string) (_ *Restoring, err error) {
 	if !validID.MatchString(id) {
 		return nil, &ConfigError{"id", id, idRule}
 	}
-	begun, err := checkTarget(dir, beginning{id, source})
+	begun, err := checkTarget(dir, beginning{id, cluster})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func BeginRestore(dir, id, source string) (_ *Restoring, err error) {
 		// It has no identity, so no node ever ran on it.
 		err = os.RemoveAll(filepath.Join(dir, raftDir))
 	} else {
-		err = r.folder.writeJSON(restoreFile, beginning{id, source})
+		err = r.folder.writeJSON(restoreFile, beginning{id, cluster})
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -96,7 +96,7 @@ func checkTarget(dir string, want beginning) (begun bool, err error) {
 	}
 	var was beginning
 	if err := json.Unmarshal(b, &was); err != nil || was != want {
-		return false, fmt.Errorf("in data folder %s a restore was begun for node %q from another state of a backup, or for another id: empty the folder, and restore again", dir, was.Node)
+		return false, fmt.Errorf("in data folder %s a restore was begun for node %q from a backup of cluster %s: go on with that, or empty the folder, and restore again", dir, was.Node, was.Cluster)
 	}
 	return true, nil
 }

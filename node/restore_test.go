@@ -52,7 +52,7 @@ func backUp(t *testing.T, address, dir string) backup.Taken {
 func restoreTo(t *testing.T, from, dir, id string) error {
 	t.Helper()
 	_, _, err := backup.Restore{
-		From: disk.OS(from), Open: func(source string) (backup.Target, error) { return BeginRestore(dir, id, source) },
+		From: disk.OS(from), Open: func(cluster string) (backup.Target, error) { return BeginRestore(dir, id, cluster) },
 	}.Run(t.Context())
 	return err
 }
@@ -162,17 +162,17 @@ func TestRestoreRefused(t *testing.T) {
 
 	n := single(t, t.TempDir())
 	n.ID = "n1"
-	r, err := BeginRestore(n.Dir, "n1", "some state")
+	r, err := BeginRestore(n.Dir, "n1", "abab")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants(t, restoreTo(t, dir, n.Dir, "n1").Error(), n.Dir, "was begun for node \"n1\"")
+	wants(t, restoreTo(t, dir, n.Dir, "n1").Error(), n.Dir, "was begun for node \"n1\" from a backup of cluster abab")
 	wants(t, refused(t, n), n.Dir, "in use by another process")
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, refused(t, n), n.Dir, "a restore into it has not ended")
-	wants(t, restoreTo(t, dir, n.Dir, "n1").Error(), n.Dir, "empty the folder, and restore again")
+	wants(t, restoreTo(t, dir, n.Dir, "n1").Error(), n.Dir, "or empty the folder, and restore again")
 }
 
 // TestRestoreGoesOn: what an interrupted restore has left of Raft's files is no hindrance.
@@ -192,7 +192,7 @@ func TestRestoreGoesOn(t *testing.T) {
 	if err := os.Remove(filepath.Join(n.Dir, identityFile)); err != nil {
 		t.Fatal(err)
 	}
-	b, err := json.Marshal(beginning{"n1", took.State.SHA256})
+	b, err := json.Marshal(beginning{"n1", took.Cluster})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(n.Dir, restoreFile), b, 0o600)
 	}

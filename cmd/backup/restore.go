@@ -58,7 +58,7 @@ func (r *restoreCmd) run(cmd *cobra.Command, args []string) error {
 	defer bar.close()
 	d, cluster, err := backup.Restore{
 		From: disk.OS(args[0]), Space: space(r.data), Progress: bar.set,
-		Open: func(source string) (backup.Target, error) { return node.BeginRestore(r.data, r.id, source) },
+		Open: func(cluster string) (backup.Target, error) { return node.BeginRestore(r.data, r.id, cluster) },
 	}.Run(cmd.Context())
 	bar.close()
 	var bad *node.ConfigError
