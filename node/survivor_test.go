@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"chorale/api"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // rescue makes the node of a folder the only voter of a cluster of its own.
@@ -83,13 +86,18 @@ func TestLostComeBack(t *testing.T) {
 	}
 }
 
-// TestRecoverReplica: what is left is a read replica. It votes from now on.
+// TestRecoverReplica: what is left is a read replica. It votes from now on; a position of
+// before is refused, since it may lie in what was lost.
 func TestRecoverReplica(t *testing.T) {
 	w := newTown(t)
 	w.add("replica", func(c *Config) { c.NonVoter = true })
 	w.awaitReady("replica")
 	w.untilRole("n1", "replica", api.Member_NON_VOTER)
 	publish(t, w.nodes["replica"].client, "a", "x")
+	before, err := w.nodes["replica"].client.GetStatus(t.Context(), &api.GetStatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for id := range w.nodes {
 		if err := w.stop(id); err != nil {
 			t.Fatal(err)
@@ -101,6 +109,15 @@ func TestRecoverReplica(t *testing.T) {
 	publish(t, w.nodes["replica"].client, "a", "y")
 	if got := strings.Join(recoverAll(t, w.nodes["replica"].client), " "); got != "x y" {
 		t.Errorf("it delivers %q", got)
+	}
+	stream, err := w.nodes["replica"].client.Subscribe(t.Context(), &api.SubscribeRequest{
+		Filters: []string{"**"}, ClusterId: before.ClusterId, Start: &api.SubscribeRequest_AfterSeq{AfterSeq: 1},
+	})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "another cluster") {
+		t.Errorf("a position of before: %v", err)
 	}
 	if m := w.member("replica", "replica"); m.Role != api.Member_VOTER || m.Wish != api.Member_VOTER {
 		t.Errorf("it is %v", m)
