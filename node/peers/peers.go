@@ -272,7 +272,7 @@ func (p *Peers) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, 
 		case errors.Is(err, io.EOF):
 			return nil
 		case status.Code(err) == codes.NotFound:
-			return fmt.Errorf("%w: %s", segments.ErrNotHere, status.Convert(err).Message())
+			return segments.ErrNotHere
 		case err != nil:
 			return err
 		}

@@ -82,10 +82,32 @@ func TestJoins(t *testing.T) {
 		if end := again.Fetching(); end.Received+s.Received > all+all/20 || end.Missing != 0 || end.Share() != 1 || end.Left != 0 {
 			t.Errorf("%d and %d bytes came, of %d: %+v", s.Received, end.Received, all, end)
 		}
-		for _, want := range []string{"fetching missing files: files=6", "still fetching missing files", `here="0.0 %"`, "left=", "no file is missing any more: fetched="} {
+		for _, want := range []string{"fetching missing files: files=6", "still fetching missing files", `here="0.0 %"`, "no file is missing any more: fetched="} {
 			if !strings.Contains(said.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, said.String())
 			}
+		}
+	})
+}
+
+// TestOldManifest: a node that has just started fetches nothing of a manifest that is older
+// than what it knows of; but it does not wait for ever.
+func TestOldManifest(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for _, heard := range []bool{true, false} {
+			w.empty()
+			k, begun := w.keeper(0, 0), time.Now()
+			k.o.Current = func() bool { return heard && time.Since(begun) > 5*time.Second }
+			stop := run(k)
+			time.Sleep(4 * time.Second)
+			synctest.Wait()
+			if s := k.Fetching(); s.Received > 0 {
+				t.Errorf("%d bytes came at once", s.Received)
+			}
+			time.Sleep(currentWait)
+			synctest.Wait()
+			stop()
+			w.whole()
 		}
 	})
 }

@@ -93,8 +93,11 @@ func (r *repairs) tell(missing []segments.FileMeta) {
 		what = "fetching missing files"
 	}
 	t.told = now
-	r.o.Log.Info(what, "files", s.Missing, "to come", mib(s.MissingBytes-s.PartialBytes), "here", fmt.Sprintf("%.1f %%", 100*s.Share()),
-		"rate", mib(int64(s.Rate))+"/s", "left", s.Left.Round(time.Second))
+	tell := []any{"files", s.Missing, "to come", mib(s.MissingBytes - s.PartialBytes), "here", fmt.Sprintf("%.1f %%", 100*s.Share())}
+	if s.Left > 0 {
+		tell = append(tell, "rate", mib(int64(s.Rate))+"/s", "left", s.Left.Round(time.Second))
+	}
+	r.o.Log.Info(what, tell...)
 }
 
 // failure tells why a file did not come, unless that was told of another just now.

@@ -28,6 +28,9 @@ const (
 	// idleKept is how long an unfinished copy is kept that nothing wants: just after a
 	// start the manifest is older than the copies.
 	idleKept = time.Minute
+	// currentWait bounds the wait of a node for the newest manifest, before it fetches files
+	// of the one that it has.
+	currentCheck, currentWait = 50 * time.Millisecond, 15 * time.Second
 )
 
 // repairs is the work of Repair. For its goroutine.
@@ -65,6 +68,7 @@ func (k *Keeper) Repair(ctx context.Context) error {
 		Keeper: k, busy: make(map[segments.Hash]bool), pauses: make(map[segments.Hash]*pause),
 		looked: make(map[segments.Hash]time.Time), idle: make(map[string]time.Time), ends: make(chan ended, atOnce),
 	}
+	k.awaitCurrent(ctx)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for ctx.Err() == nil {
@@ -95,6 +99,21 @@ func (k *Keeper) Repair(ctx context.Context) error {
 		t.Stop()
 	}
 	return nil
+}
+
+// awaitCurrent waits until the node is as far as it knows. The manifest of its snapshot may
+// name files that have been replaced since, which nobody has any more or nobody needs. A
+// node that hears of no leader does not wait long.
+func (k *Keeper) awaitCurrent(ctx context.Context) {
+	tick := time.NewTicker(currentCheck)
+	defer tick.Stop()
+	for begun := time.Now(); !k.o.Current() && time.Since(begun) < currentWait; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // want is what is to be fetched; between two calls Bring goes by the first.
