@@ -3478,7 +3478,9 @@ func (x *DrainRequest) GetNodeId() string {
 }
 
 type DrainResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address that the node lets go last, when it ends.
+	GossipAddress string `protobuf:"bytes,1,opt,name=gossip_address,json=gossipAddress,proto3" json:"gossip_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3511,6 +3513,13 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *DrainResponse) GetGossipAddress() string {
+	if x != nil {
+		return x.GossipAddress
+	}
+	return ""
 }
 
 type TransferLeadershipRequest struct {
@@ -4319,8 +4328,9 @@ const file_chorale_proto_rawDesc = "" +
 	"\x06DEMOTE\x10\x05\"\x16\n" +
 	"\x14ChangeMemberResponse\"'\n" +
 	"\fDrainRequest\x12\x17\n" +
-	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x0f\n" +
-	"\rDrainResponse\"S\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"6\n" +
+	"\rDrainResponse\x12%\n" +
+	"\x0egossip_address\x18\x01 \x01(\tR\rgossipAddress\"S\n" +
 	"\x19TransferLeadershipRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +

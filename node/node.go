@@ -153,7 +153,7 @@ func (p *process) open() error {
 	}
 	p.server = server.New(server.Options{
 		Engine: p.engine, Leader: p.peers, Log: p.log.Named("server"), Version: p.config.Version,
-		Members: p.members, NotReady: p.notReady, Drain: p.drain, Pprof: p.config.Pprof,
+		Members: p.members, NotReady: p.notReady, Drain: p.drain, GossipAddress: p.addresses.Gossip, Pprof: p.config.Pprof,
 	})
 	p.http = &http.Server{
 		Handler: p.server.HTTP(), ReadHeaderTimeout: readHeaderLimit,

@@ -3,6 +3,7 @@ package members
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -51,13 +52,15 @@ func (m *membersCmd) drain(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		defer c.Close()
+		var last string
 		if err := c.Cluster(cmd.Context(), func(ctx context.Context, k api.ClusterClient) error {
-			_, err := k.Drain(ctx, &api.DrainRequest{NodeId: n.NodeId})
+			r, err := k.Drain(ctx, &api.DrainRequest{NodeId: n.NodeId})
+			last = r.GetGossipAddress()
 			return err
 		}); err != nil {
 			return node.Explain(err)
 		}
-		if err := awaitEnd(cmd.Context(), n, list.Members); err != nil {
+		if err := awaitEnd(cmd.Context(), n, list.Members, last); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s has ended; it stays a member\n", n.NodeId)
@@ -74,9 +77,10 @@ const (
 	endAnswer = 2 * time.Second
 )
 
-// awaitEnd waits until the others hear no more of a node: it says goodbye to them when it
-// has let its data go. Where no other can be asked, it must not answer any more.
-func awaitEnd(ctx context.Context, n *api.Member, all []*api.Member) error {
+// awaitEnd waits until a node has said goodbye to the others, or does not answer where
+// none of them can be asked; and then until nobody listens at the last address that it
+// had, if that can be seen from here.
+func awaitEnd(ctx context.Context, n *api.Member, all []*api.Member, last string) error {
 	var others []string
 	for _, m := range all {
 		if m.NodeId != n.NodeId && m.ApiAddress != "" && m.Gossip == "alive" {
@@ -85,7 +89,7 @@ func awaitEnd(ctx context.Context, n *api.Member, all []*api.Member) error {
 	}
 	tick := time.NewTicker(endCheck)
 	defer tick.Stop()
-	for late := time.After(endWait); !ended(ctx, n, others); {
+	for late := time.After(endWait); !ended(ctx, n, others) || listens(ctx, last); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -117,4 +121,14 @@ func ended(ctx context.Context, n *api.Member, others []string) bool {
 	}
 	i := slices.IndexFunc(list.Members, func(m *api.Member) bool { return m.NodeId == n.NodeId })
 	return i < 0 || list.Members[i].Gossip != "alive"
+}
+
+func listens(ctx context.Context, address string) bool {
+	d := net.Dialer{Timeout: endAnswer}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }

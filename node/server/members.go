@@ -110,7 +110,7 @@ func (s *Server) Drain(ctx context.Context, q *api.DrainRequest) (*api.DrainResp
 	}
 	s.Log.Info("this node is drained: it ends and stays a member")
 	s.Options.Drain()
-	return &api.DrainResponse{}, nil
+	return &api.DrainResponse{GossipAddress: s.GossipAddress}, nil
 }
 
 // Join implements api.PeerServer.

@@ -46,6 +46,8 @@ type Options struct {
 	Members func() []*api.MemberStatus
 	// Drain ends the node as an interrupt does. It does not wait for that.
 	Drain func()
+	// GossipAddress is what the node lets go last when it ends, host:port.
+	GossipAddress string
 	// NotReady is why the node does not serve; "" if it does.
 	NotReady func() string
 	Pprof    bool
