@@ -45,6 +45,31 @@ func (a Access) read(store, wanted uint64, messages uint64) float64 {
 	return min(float64(store), max(float64(wanted), touched*BlockBytes))
 }
 
+// Readers tells what the reader of each single topic and of each subtree (every level
+// that has levels below it) must read of a layout, in bytes, and what it wants.
+func Readers(t *Tree, s Split, a Access, take func(name string, subtree bool, read, wanted float64)) {
+	stores := s.bytesOf(t)
+	for i, store := range s.StoreOf {
+		v := t.Topics[i]
+		take(v.Topic, false, a.read(stores[store], v.Bytes, v.Messages), float64(v.Bytes))
+	}
+	reads, wanted := t.subtreeReads(s, stores, a)
+	for _, node := range t.inners() {
+		take(t.name(node), true, reads[node], wanted[node])
+	}
+}
+
+// inners are the nodes that have levels below them, but for the root.
+func (t *Tree) inners() []int32 {
+	nodes := make([]int32, 0, len(t.parent))
+	for node := int32(1); int(node) < len(t.parent); node++ {
+		if t.inner[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 // Look judges a layout by what the reader of each single topic and of each subtree
 // (every level that has levels below it) must read.
 func Look(t *Tree, s Split, a Access) (topics, subtrees Lens) {
@@ -58,12 +83,7 @@ func Look(t *Tree, s Split, a Access) (topics, subtrees Lens) {
 		return reads[i], float64(t.Topics[i].Bytes), t.Topics[i].Topic
 	})
 	below, wanted := t.subtreeReads(s, stores, a)
-	nodes := make([]int32, 0, len(t.parent))
-	for node := int32(1); int(node) < len(t.parent); node++ {
-		if t.inner[node] {
-			nodes = append(nodes, node)
-		}
-	}
+	nodes := t.inners()
 	subtrees = lensOf(len(nodes), func(i int) (float64, float64, string) {
 		return below[nodes[i]], wanted[nodes[i]], ""
 	})
