@@ -15,6 +15,8 @@ const (
 	// pauseMin to pauseMax is how long a node is not asked that failed, twice as long
 	// each time.
 	pauseMin, pauseMax = 250 * time.Millisecond, 5 * time.Second
+	// doubtKept is how long it is asked for want of others only.
+	doubtKept = time.Minute
 	// slowerBy is how many times slower than another a node must be to be left for it, and
 	// rateKept how long what was measured counts: then it gets another chance.
 	slowerBy, rateKept = 4, 10 * time.Minute
@@ -138,8 +140,16 @@ func (f *Fetcher) candidates(h segments.Hash, tried map[raft.ServerID]bool, at t
 		}
 		out = append(out, id)
 	}
+	if sound := slices.DeleteFunc(slices.Clone(out), func(id raft.ServerID) bool { return f.peer(id).doubtful(at) }); len(sound) > 0 {
+		out = sound
+	}
 	return out, why
 }
+
+// doubtful reports whether a node failed when it was last asked, a short time ago: it is
+// asked if nobody else can be. One that does not answer at all has no load and would be
+// everybody's first choice, and each file would wait for it.
+func (p *peer) doubtful(at time.Time) bool { return p.pause > 0 && at.Sub(p.until) < doubtKept }
 
 // move notes who gives a file instead of whom.
 func (f *Fetcher) move(from, to raft.ServerID) {

@@ -255,6 +255,29 @@ func TestLeftForAnother(t *testing.T) {
 	}
 }
 
+// TestOneIsDown: a node that does not answer holds up few files, not one after the other.
+func TestOneIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sizes := make([]int, 100)
+		for i := range sizes {
+			sizes[i] = 1 << 20
+		}
+		w := newNet(t, 1, sizes...)
+		w.rate = 4 << 20
+		w.add("a").delay = time.Millisecond
+		w.add("down").stalls = true
+		begun := time.Now()
+		w.life(t.Context(), w.fetcher())
+		asked := 0
+		for _, n := range w.nodes["down"].asked {
+			asked += n
+		}
+		if took := time.Since(begun); took > 40*time.Second || asked > 6 {
+			t.Errorf("it was asked %d times, and all took %v instead of 25 s", asked, took)
+		}
+	})
+}
+
 // TestInterrupted: whatever breaks, and however often the node is killed: each byte comes
 // once, and every file in the end.
 func TestInterrupted(t *testing.T) {
