@@ -146,8 +146,13 @@ func TestRemovalWaitsForFiles(t *testing.T) {
 			t.Fatalf("the node with the last copy may go: %v", err)
 		}
 		leader.stingy.Store(false)
-		if err := leader.engine.Roster().Remove(context.Background(), leader.id); err != nil {
-			t.Errorf("the others have fetched the file: %v", err)
+		gone := others[0]
+		if err := leader.engine.Roster().Remove(context.Background(), gone.id); err != nil {
+			t.Fatalf("the others have fetched the file: %v", err)
 		}
+		<-gone.ended
+		gone.isolate()
+		gone.engine = nil
+		c.untilIs(gone.id, "none")
 	})
 }

@@ -137,11 +137,10 @@ func (r *Roster) view() view {
 // viewOfNow is a view in which only nodes that answer now are alive. One that died a
 // moment ago would else count for the majority that is left without the node that goes.
 func (r *Roster) viewOfNow(ctx context.Context) view {
-	begun := time.Now()
-	r.look(ctx)
+	answered := r.look(ctx)
 	v := r.view()
 	for id, n := range v.reports {
-		if n.Heard.Before(begun) {
+		if !answered[id] {
 			n.Heard = time.Time{}
 			v.reports[id] = n
 		}

@@ -99,12 +99,7 @@ func (r *Roster) poll(ctx context.Context, has func(Health) int) int {
 
 // ask is how much one voter has; 0 also if it does not answer.
 func (r *Roster) ask(ctx context.Context, id raft.ServerID, has func(Health) int) int {
-	if id == r.ID {
-		return has(r.Health())
-	}
-	ctx, cancel := context.WithTimeout(ctx, askWait)
-	defer cancel()
-	h, err := r.Ask(ctx, id)
+	h, err := r.healthOf(ctx, id)
 	switch {
 	case errors.Is(err, ErrOld):
 		return has(r.Health())

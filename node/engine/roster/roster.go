@@ -187,31 +187,42 @@ func (r *Roster) Lead(ctx context.Context) {
 	}
 }
 
-// look asks every server how far it is.
-func (r *Roster) look(ctx context.Context) {
+// look asks every server how far it is, and returns who has answered.
+func (r *Roster) look(ctx context.Context) map[raft.ServerID]bool {
 	var g errgroup.Group
+	var mu sync.Mutex
+	answered := make(map[raft.ServerID]bool)
 	for _, s := range r.Raft().GetConfiguration().Configuration().Servers {
 		g.Go(func() error {
-			h := r.Health()
-			if s.ID != r.ID {
-				ctx, cancel := context.WithTimeout(ctx, askWait)
-				defer cancel()
-				var err error
-				if h, err = r.Ask(ctx, s.ID); err != nil {
-					r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
-					if errors.Is(err, ErrOld) {
-						r.mu.Lock()
-						r.reports[s.ID] = Report{Old: true}
-						r.mu.Unlock()
-					}
-					return nil
-				}
+			h, err := r.healthOf(ctx, s.ID)
+			switch {
+			case errors.Is(err, ErrOld):
+				r.mu.Lock()
+				r.reports[s.ID] = Report{Old: true}
+				r.mu.Unlock()
+			case err != nil:
+				r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
+			default:
+				r.note(s.ID, h)
+				mu.Lock()
+				answered[s.ID] = true
+				mu.Unlock()
 			}
-			r.note(s.ID, h)
 			return nil
 		})
 	}
 	_ = g.Wait()
+	return answered
+}
+
+// healthOf asks a server, within askWait.
+func (r *Roster) healthOf(ctx context.Context, id raft.ServerID) (Health, error) {
+	if id == r.ID {
+		return r.Health(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	return r.Ask(ctx, id)
 }
 
 // begun reports whether everybody was asked once in this term.
