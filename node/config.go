@@ -58,6 +58,9 @@ type Config struct {
 	// FetchRate is how many bytes a second of data files this node fetches from others at
 	// most, 0 is no limit.
 	FetchRate int64
+	// RemoveDead is for how long a member may be silent before this node, when it leads,
+	// removes it for good: 10 s at least, or 0, which is for ever.
+	RemoveDead time.Duration
 
 	LogLevel string // trace, debug, info, warn, error
 	LogJSON  bool
@@ -118,6 +121,7 @@ const (
 	maxSnapshotBytes = 1 << 40
 	maxExpect        = 9
 	minScrubEvery    = time.Second
+	minRemoveDead    = 10 * time.Second
 )
 
 // Validate reports the first value that is not allowed, as a *ConfigError.
@@ -141,8 +145,13 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	if c.ScrubEvery != 0 && c.ScrubEvery < minScrubEvery {
-		return &ConfigError{"scrub-every", c.ScrubEvery.String(), fmt.Sprintf("want at least %v, or 0 for never", minScrubEvery)}
+	for _, t := range []struct {
+		key        string
+		value, min time.Duration
+	}{{"scrub-every", c.ScrubEvery, minScrubEvery}, {"remove-dead-after", c.RemoveDead, minRemoveDead}} {
+		if t.value != 0 && t.value < t.min {
+			return &ConfigError{t.key, t.value.String(), fmt.Sprintf("want at least %v, or 0 for never", t.min)}
+		}
 	}
 	for _, n := range []struct {
 		key             string

@@ -138,6 +138,7 @@ func (p *process) open() error {
 		ScrubEvery:    cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
 		ScrubRate:     p.config.ScrubRate,
 		FetchRate:     cmp.Or(p.config.FetchRate, -1), // the same
+		RemoveDead:    p.config.RemoveDead,
 		PayloadLimit:  p.config.PayloadLimit,
 		Incarnation:   p.folder.get().Incarnation,
 		Raft:          p.config.raft,

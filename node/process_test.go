@@ -370,6 +370,8 @@ func TestValidate(t *testing.T) {
 		`segment-size = "5"`:     func(c *Config) { c.SegmentBytes = 5 },
 		`snapshot-size = "5"`:    func(c *Config) { c.SnapshotBytes = 5 },
 		`fetch-rate = "-1"`:      func(c *Config) { c.FetchRate = -1 },
+		`scrub-every = "1ms"`:    func(c *Config) { c.ScrubEvery = time.Millisecond },
+		`remove-dead-after = "1`: func(c *Config) { c.RemoveDead = time.Second },
 		`payload-limit = "0"`:    func(c *Config) { c.PayloadLimit = 0 },
 		`log-level = "loud"`:     func(c *Config) { c.LogLevel = "loud" },
 		`gossip-key = "(secret)`: func(c *Config) { c.GossipKey = "c2hvcnQ=" },

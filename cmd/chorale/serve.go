@@ -65,6 +65,7 @@ func newServeCmd() *cobra.Command {
 	f.DurationVar(&c.ScrubEvery, "scrub-every", c.ScrubEvery, "how often every data file is read, to find what went bad on the disk; 0 is never")
 	f.Var((*settings.Size)(&c.ScrubRate), "scrub-rate", "bytes a second that this may read; 0 is what scrub-every needs, at least 1 MiB; a low rate takes longer than scrub-every says")
 	f.Var((*settings.Size)(&c.FetchRate), "fetch-rate", "bytes a second of data files that this node, when it lacks some, fetches from the others at most, all together; 0 is no limit")
+	f.DurationVar(&c.RemoveDead, "remove-dead-after", 0, "remove a node from the cluster for good when the leader has not heard of it for so long, one at a time, and never where no majority would be left; longer than any maintenance; 0 is never")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
 	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
 	return cmd

@@ -16,7 +16,7 @@ func (e *Engine) newRoster() *roster.Roster {
 			}
 			return nil
 		},
-		Steady: e.settings.Steady, Log: e.log.Named("members"),
+		Steady: e.settings.Steady, RemoveDead: e.settings.RemoveDead, Log: e.log.Named("members"),
 	})
 }
 

@@ -328,3 +328,51 @@ func TestTransfer(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadAreRemoved: who is silent for longer than the operator allows is removed for
+// good, one at a time, and never where no majority would be left; who comes back in time
+// stays.
+func TestDeadAreRemoved(t *testing.T) {
+	const allowed = time.Minute
+	impatient := func(s *Settings) {
+		withFolders(s)
+		s.RemoveDead = allowed
+	}
+	inBubble(t, 5, impatient, func(c *cluster) {
+		c.introduceAll()
+		leader := c.leader()
+		var others []*testNode
+		for _, n := range c.nodes {
+			if n != leader {
+				others = append(others, n)
+			}
+		}
+		others[0].stop()
+		pass(allowed - 5*time.Second)
+		others[0].start()
+		pass(2 * allowed)
+		if s := c.is(others[0].id); s != "Voter" {
+			t.Fatalf("who came back in time is %s", s)
+		}
+		for i, n := range others[:2] {
+			n.stop()
+			pass(allowed - 5*time.Second)
+			if s := c.is(n.id); s != "Voter" {
+				t.Fatalf("dead node %d is %s before its time", i, s)
+			}
+			c.untilIs(n.id, "none")
+		}
+		// Of three voters one is dead and goes; of the two that are left none may.
+		others[2].stop()
+		pass(allowed)
+		c.untilIs(others[2].id, "none")
+		others[3].stop()
+		pass(3 * allowed)
+		for _, s := range leader.engine.Servers() {
+			if s.ID == others[3].id {
+				return
+			}
+		}
+		t.Error("the last but one voter was removed without a majority")
+	})
+}

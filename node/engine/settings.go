@@ -41,6 +41,9 @@ type Settings struct {
 	// Steady is how long a new node must have been caught up before it may vote;
 	// default roster.DefaultSteady.
 	Steady time.Duration
+	// RemoveDead is for how long a member may be silent before this node, when it leads,
+	// removes it for good; 0 is for ever.
+	RemoveDead time.Duration
 	// Raft replaces RaftConfig's answer; LocalID and Logger are set in either.
 	Raft *raft.Config
 }

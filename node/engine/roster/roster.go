@@ -113,7 +113,9 @@ type Options struct {
 	Ask    func(ctx context.Context, id raft.ServerID) (Health, error)
 	// Steady is how long a node must be caught up before it may vote.
 	Steady time.Duration
-	Log    hclog.Logger
+	// RemoveDead is for how long a member may be silent before it is removed; 0 is for ever.
+	RemoveDead time.Duration
+	Log        hclog.Logger
 }
 
 // Roster is safe for concurrent use.
@@ -169,6 +171,7 @@ func (r *Roster) Lead(ctx context.Context) {
 	r.mu.Unlock()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	begun, tried := time.Now(), time.Time{}
 	for {
 		_, changed := r.Members()
 		r.look(ctx)
@@ -177,6 +180,12 @@ func (r *Roster) Lead(ctx context.Context) {
 		}
 		if err := r.reconcile(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Warn("the members could not be brought in line yet", "error", err)
+		}
+		if time.Since(tried) >= deadAgain {
+			if err := r.bury(ctx, begun); err != nil && ctx.Err() == nil {
+				tried = time.Now()
+				r.Log.Warn("a dead node stays", "error", err)
+			}
 		}
 		select {
 		case <-tick.C:
