@@ -3081,7 +3081,9 @@ func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
 }
 
 type ListMembersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ask every node anew, and say of those alone that answer now that they were heard.
+	Now           bool `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3114,6 +3116,13 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
 	return file_chorale_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListMembersRequest) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
 }
 
 type ListMembersResponse struct {
@@ -3805,8 +3814,12 @@ type GetHealthResponse struct {
 	Built [][]byte `protobuf:"bytes,9,rep,name=built,proto3" json:"built,omitempty"`
 	// The newest compaction plan that the node was done with, and the SHA-256 of the hashes
 	// of what it has built for it; zeros if it could not.
-	Plan          uint64 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`
-	PlanSum       []byte `protobuf:"bytes,11,opt,name=plan_sum,json=planSum,proto3" json:"plan_sum,omitempty"`
+	Plan    uint64 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`
+	PlanSum []byte `protobuf:"bytes,11,opt,name=plan_sum,json=planSum,proto3" json:"plan_sum,omitempty"`
+	// The index of the newest configuration of Raft in the node's log.
+	ConfigurationIndex uint64 `protobuf:"varint,12,opt,name=configuration_index,json=configurationIndex,proto3" json:"configuration_index,omitempty"`
+	// The node is about to end, on purpose.
+	Ends          bool `protobuf:"varint,13,opt,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3916,6 +3929,20 @@ func (x *GetHealthResponse) GetPlanSum() []byte {
 		return x.PlanSum
 	}
 	return nil
+}
+
+func (x *GetHealthResponse) GetConfigurationIndex() uint64 {
+	if x != nil {
+		return x.ConfigurationIndex
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetEnds() bool {
+	if x != nil {
+		return x.Ends
+	}
+	return false
 }
 
 type ReadStateRequest struct {
@@ -4285,8 +4312,9 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"N\n" +
 	"\x13SetRetentionRequest\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\"\x16\n" +
-	"\x14SetRetentionResponse\"\x14\n" +
-	"\x12ListMembersRequest\"y\n" +
+	"\x14SetRetentionResponse\"&\n" +
+	"\x12ListMembersRequest\x12\x10\n" +
+	"\x03now\x18\x01 \x01(\bR\x03now\"y\n" +
 	"\x13ListMembersResponse\x12,\n" +
 	"\amembers\x18\x01 \x03(\v2\x12.chorale.v1.MemberR\amembers\x12\x1b\n" +
 	"\tleader_id\x18\x02 \x01(\tR\bleaderId\x12\x17\n" +
@@ -4348,7 +4376,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x12\n" +
-	"\x10GetHealthRequest\"\xe7\x02\n" +
+	"\x10GetHealthRequest\"\xac\x03\n" +
 	"\x11GetHealthResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
@@ -4362,7 +4390,9 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05built\x18\t \x03(\fR\x05built\x12\x12\n" +
 	"\x04plan\x18\n" +
 	" \x01(\x04R\x04plan\x12\x19\n" +
-	"\bplan_sum\x18\v \x01(\fR\aplanSum\"\x12\n" +
+	"\bplan_sum\x18\v \x01(\fR\aplanSum\x12/\n" +
+	"\x13configuration_index\x18\f \x01(\x04R\x12configurationIndex\x12\x12\n" +
+	"\x04ends\x18\r \x01(\bR\x04ends\"\x12\n" +
 	"\x10ReadStateRequest\"_\n" +
 	"\x11ReadStateResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +

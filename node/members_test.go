@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -344,6 +345,46 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it is seen to have left", func() bool { return w.member(other, leader).Gossip == "left" })
+}
+
+// TestDrainTwo: of three nodes two may not go, whether at one time or right one behind the
+// other, when nobody has noticed the first yet.
+func TestDrainTwo(t *testing.T) {
+	for _, atOnce := range []bool{true, false} {
+		t.Run(fmt.Sprint("at once ", atOnce), func(t *testing.T) {
+			w := newTown(t)
+			publish(t, w.nodes["n1"].client, "a", "x")
+			w.until("all are heard", func() bool {
+				return w.member("n1", "n1").CaughtUp && w.member("n1", "n2").CaughtUp && w.member("n1", "n3").CaughtUp
+			})
+			drain := func(id string) error {
+				_, err := w.nodes[id].admin.Drain(t.Context(), &api.DrainRequest{NodeId: id})
+				return err
+			}
+			errs := make([]error, 2)
+			var both sync.WaitGroup
+			for i, id := range []string{"n1", "n2"} {
+				both.Go(func() { errs[i] = drain(id) })
+				if !atOnce {
+					both.Wait()
+				}
+			}
+			both.Wait()
+			if errs[0] == nil && errs[1] == nil {
+				t.Error("both were let go")
+			}
+			for i, id := range []string{"n1", "n2"} {
+				if n := w.nodes[id]; errs[i] == nil {
+					if err := <-n.ended; err != nil {
+						t.Errorf("%s ended with %v", id, err)
+					}
+					n.cancel()
+					n.cancel = nil
+				}
+			}
+			publish(t, w.nodes["n3"].client, "a", "y")
+		})
+	}
 }
 
 // TestFounderVotes: a founder cannot be a read replica.

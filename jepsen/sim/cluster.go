@@ -274,6 +274,7 @@ func (m *machine) watch(p *process) {
 	select {
 	case <-p.down:
 	case <-p.ended:
+		p.kill() // what it began beside its engine ends too
 		select {
 		case <-p.down: // it was told to
 		default:

@@ -184,7 +184,10 @@ func (e *Engine) direct(ctx context.Context) {
 	}
 }
 
-var errNothingToDo = errors.New("nothing is to be proposed")
+var (
+	errNothingToDo = errors.New("nothing is to be proposed")
+	errMinority    = errors.New("a majority of the voters could not build it, or built other files than this node")
+)
 
 // nextPlan proposes what is due. An error means that it is still due.
 func (e *Engine) nextPlan(ctx context.Context) error {
@@ -206,18 +209,19 @@ func (e *Engine) nextPlan(ctx context.Context) error {
 // cannot be built or its edit is refused.
 func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built building.Result) error {
 	cause := built.Failed
-	if cause == nil && e.roster.Majority(ctx, func(h roster.Health) int { return h.Made(plan.Index, built.Sum()) }) < 0 {
-		cause = errors.New("a majority of the voters could not build it, or built other files than this node")
-	}
 	if cause == nil {
-		result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
-		if err != nil {
+		made := func(h roster.Health) int { return h.Made(plan.Index, built.Sum()) }
+		err := e.roster.WithMajority(ctx, made, func(n int) error {
+			if cause = errMinority; n < 0 {
+				return nil
+			}
+			result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
+			cause = result.Err
+			return err
+		})
+		if err != nil || cause == nil || errors.Is(cause, raftfsm.ErrPlanOver) {
 			return err
 		}
-		if result.Err == nil || errors.Is(result.Err, raftfsm.ErrPlanOver) {
-			return nil
-		}
-		cause = result.Err
 	}
 	e.log.Error("a plan is abandoned", "plan", plan.Index, "cause", cause)
 	if _, err := e.command(ctx, raftfsm.EncodeAbandon(plan.Index)); err != nil {

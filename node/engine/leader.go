@@ -122,8 +122,9 @@ func (e *Engine) proposeBuilt(ctx context.Context) {
 		changed := e.history.Changed()
 		files := e.history.Proposals()
 		if len(files) > 0 {
-			n := e.roster.Majority(ctx, func(h roster.Health) int { return h.Has(files) })
-			if n == 0 || e.proposeFiles(ctx, files[:n]) != nil && !pause(ctx, dutyPause) {
+			built := func(h roster.Health) int { return h.Has(files) }
+			propose := func(n int) error { return e.proposeFiles(ctx, files[:n]) }
+			if e.roster.WithMajority(ctx, built, propose) != nil && !pause(ctx, dutyPause) {
 				return
 			}
 			continue

@@ -32,9 +32,7 @@ func (e *Engine) Members() members.List {
 // Health is how far this node is. What it is building itself is not missing.
 func (e *Engine) Health() roster.Health {
 	done, _ := e.compaction.Newest()
-	h := roster.Health{
-		Incarnation: e.settings.Incarnation, Undurable: e.history.Undurable(), Plan: done.Plan, PlanSum: done.Sum(),
-	}
+	h := roster.Health{Incarnation: e.settings.Incarnation, Undurable: e.history.Undurable(), Plan: done.Plan, PlanSum: done.Sum()}
 	for _, f := range e.history.Proposals() {
 		h.Built = append(h.Built, f.Hash)
 	}
@@ -45,7 +43,7 @@ func (e *Engine) Health() roster.Health {
 		}
 	}
 	if r := e.running(); r != nil {
-		h.Applied = r.AppliedIndex()
+		h.Applied, h.Config = r.AppliedIndex(), r.GetConfiguration().Index()
 		_, h.Leader = r.LeaderWithID()
 	}
 	return h

@@ -79,7 +79,11 @@ func (s *Server) Drain(ctx context.Context, q *api.DrainRequest) (*api.DrainResp
 	if q.NodeId != self {
 		return nil, s.failed(&roster.Refusal{Reason: roster.ReasonUnknown, Text: fmt.Sprintf("this is node %s, not %q: ask that node", self, q.NodeId)})
 	}
-	list, err := s.ListMembers(ctx, &api.ListMembersRequest{})
+	// Of two that drain at a time each is told before it asks: at least one sees the other.
+	s.ends.Store(true)
+	drained := false
+	defer func() { s.ends.Store(drained) }()
+	list, err := s.ListMembers(ctx, &api.ListMembersRequest{Now: true})
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +114,7 @@ func (s *Server) Drain(ctx context.Context, q *api.DrainRequest) (*api.DrainResp
 	}
 	s.Log.Info("this node is drained: it ends and stays a member")
 	s.Options.Drain()
+	drained = true
 	return &api.DrainResponse{GossipAddress: s.GossipAddress}, nil
 }
 
@@ -158,6 +163,7 @@ func (s *Server) GetHealth(context.Context, *api.GetHealthRequest) (*api.GetHeal
 		NodeId: string(s.Engine.ID()), Incarnation: uint64(h.Incarnation), ClusterId: s.cluster(), AppliedIndex: h.Applied,
 		MissingFiles: uint64(h.MissingFiles), MissingBytes: uint64(h.MissingBytes), LeaderId: string(h.Leader),
 		UndurableFiles: uint64(h.Undurable), Plan: h.Plan, PlanSum: h.PlanSum[:],
+		ConfigurationIndex: h.Config, Ends: s.ends.Load(),
 	}
 	for _, f := range h.Built {
 		out.Built = append(out.Built, f[:])
@@ -179,11 +185,11 @@ func (s *Server) ListMembers(ctx context.Context, q *api.ListMembersRequest) (*a
 		s.Log.Debug("the leader did not tell the members", "leader", leader, "error", err)
 		leader = ""
 	}
-	return &api.ListMembersResponse{Members: s.memberList(leader, local), LeaderId: string(leader), NodeId: string(s.Engine.ID())}, nil
+	return &api.ListMembersResponse{Members: s.memberList(ctx, leader, local, q.Now), LeaderId: string(leader), NodeId: string(s.Engine.ID())}, nil
 }
 
 // memberList joins the list, Raft's configuration, gossip and the leader's reports.
-func (s *Server) memberList(leader raft.ServerID, local bool) []*api.Member {
+func (s *Server) memberList(ctx context.Context, leader raft.ServerID, local, now bool) []*api.Member {
 	byID := map[string]*api.Member{}
 	get := func(id string) *api.Member {
 		if byID[id] == nil {
@@ -208,9 +214,13 @@ func (s *Server) memberList(leader raft.ServerID, local bool) []*api.Member {
 		}
 	}
 	if local {
-		now := time.Now()
+		var running map[raft.ServerID]bool
+		if now {
+			running = s.Engine.Roster().Running(ctx)
+			running[s.Engine.ID()] = !s.ends.Load()
+		}
 		for id, n := range s.Engine.Roster().Reports() {
-			if m := byID[string(id)]; m != nil && n.Fresh(now) {
+			if m := byID[string(id)]; m != nil && (running[id] || !now && n.Fresh(time.Now())) {
 				m.Heard, m.LogLag, m.MissingFiles, m.MissingBytes = true, n.Lag, uint64(n.MissingFiles), uint64(n.MissingBytes)
 				m.CaughtUp = !n.Since.IsZero()
 			}

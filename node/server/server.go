@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 
 	"chorale/api"
 	"chorale/node/engine"
@@ -65,6 +66,8 @@ type Server struct {
 	end  context.CancelFunc
 	// reading is held by who reads the state; of capacity 1.
 	reading chan struct{}
+	// ends: the node is being drained, or asks whether it may be.
+	ends atomic.Bool
 	api.UnimplementedStreamServer
 	api.UnimplementedPeerServer
 	api.UnimplementedClusterServer

@@ -25,11 +25,10 @@ type Truth struct {
 
 	outcomes  map[string][]model.Outcome // of a unit, by the body of its first message
 	retention raftfsm.Retention
-	findings  []check.Finding
 }
 
 // Replay runs the log up to an index through the model. A finding is an entry that no
-// majority holds, that cannot be read, or that lets go what had to be kept.
+// majority holds, or that cannot be read.
 func (l *Ledger) Replay(applied uint64) (Truth, []check.Finding) {
 	t := Truth{Oldest: 1, outcomes: map[string][]model.Outcome{}}
 	var s model.State
@@ -46,7 +45,7 @@ func (l *Ledger) Replay(applied uint64) (Truth, []check.Finding) {
 		}
 	}
 	t.Stream = s.Stream
-	return t, t.findings
+	return t, nil
 }
 
 func (t *Truth) step(s *model.State, data []byte) error {
@@ -74,24 +73,21 @@ func (t *Truth) step(s *model.State, data []byte) error {
 	return nil
 }
 
-// expire notes what an expiry may have taken away. It may have been refused: how files
-// lie is not the model's business. Where age alone decides, it must not be proposed for
-// a message that is too young.
+// expire notes what an expiry may have taken away: where age alone decides, nothing that
+// is too young. One that was proposed under an earlier retention is refused, and so is none
+// for the model; if it was not refused, Compare finds that too little is kept.
 func (t *Truth) expire(s *model.State, x raftfsm.Expiry) {
-	if t.retention == (raftfsm.Retention{}) || x.Oldest <= t.Oldest {
+	if t.retention == (raftfsm.Retention{}) || x.Oldest <= t.Oldest || x.Oldest > uint64(len(s.Stream)) {
 		return
 	}
-	t.Oldest = x.Oldest
-	if t.retention.Bytes > 0 {
-		return
-	}
-	for _, m := range s.Stream[:min(x.Oldest-1, uint64(len(s.Stream)))] {
-		if m.Time >= s.Time()-t.retention.Age {
-			t.findings = append(t.findings, check.Finding{Check: "expired-too-early", Text: fmt.Sprintf(
-				"%v at %d, although messages are kept for %d ns", m, s.Time(), t.retention.Age)})
-			return
+	if t.retention.Bytes == 0 {
+		for _, m := range s.Stream[t.Oldest-1 : x.Oldest-1] {
+			if m.Time >= s.Time()-t.retention.Age {
+				return
+			}
 		}
 	}
+	t.Oldest = x.Oldest
 }
 
 // Compare judges what a reader of everything got, which may begin behind what has

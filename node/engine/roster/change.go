@@ -131,7 +131,10 @@ func (r *Roster) Transfer(ctx context.Context, id raft.ServerID) (raft.ServerID,
 
 func (r *Roster) view() view {
 	list, _ := r.Members()
-	return view{self: r.ID, servers: r.Raft().GetConfiguration().Configuration().Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady}
+	c := r.Raft().GetConfiguration()
+	return view{
+		self: r.ID, servers: c.Configuration().Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady, config: c.Index(),
+	}
 }
 
 // viewOfNow is a view in which only nodes that answer now are alive. One that died a
@@ -187,13 +190,13 @@ func (r *Roster) change(ctx context.Context, id raft.ServerID, c members.Change,
 	return r.commit(ctx, c)
 }
 
-// checkNow checks a change against what nodes say now, and gives those that have some
-// files to fetch or to build yet a moment to do so.
+// checkNow checks a change against what nodes say now, and gives those that are a little
+// behind with log or files a moment to catch up.
 func (r *Roster) checkNow(ctx context.Context, check func(view) error) error {
 	for until := time.Now().Add(moment); ; {
 		err := check(r.viewOfNow(ctx))
 		var refused *Refusal
-		if !errors.As(err, &refused) || refused.Reason != ReasonFiles || time.Now().After(until) {
+		if !errors.As(err, &refused) || refused.Reason != ReasonFiles && refused.Reason != ReasonBehind || time.Now().After(until) {
 			return err
 		}
 		select {

@@ -44,39 +44,69 @@ func (h Health) Made(plan uint64, sum segments.Hash) int {
 	return 1
 }
 
-// Majority asks the voters how much they have of something, again and again, until a
-// majority has some of it: it returns how much each of that majority has at least. It is
-// negative if a majority never will, since too many have said so, and 0 when ctx has
-// ended. A node of a version that does not tell has what this one has.
+// WithMajority asks the voters how much they have of something, again and again, until a
+// majority has some of it, and then calls then with how much each of that majority has at
+// least; or with less than 0 if a majority never will, since too many have said so. The
+// members do not change meanwhile. A node of a version that does not tell has what this one
+// has. The error is that of then, or of ctx.
 //
 // It is what an edit waits for: what the manifest names lies on the disks of a majority
 // from the beginning, as all that is committed does.
-func (r *Roster) Majority(ctx context.Context, has func(Health) int) int {
+func (r *Roster) WithMajority(ctx context.Context, has func(Health) int, then func(n int) error) error {
 	for ctx.Err() == nil {
-		if n := r.poll(ctx, has); n != 0 {
-			return n
+		asked := r.voters()
+		n := r.poll(ctx, asked, has)
+		if n == 0 {
+			continue
 		}
+		release, err := r.hold(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.Equal(asked, r.voters()) {
+			err = then(n)
+			release()
+			return err
+		}
+		release()
 	}
-	return 0
+	return ctx.Err()
 }
 
-// poll asks those that are voters now, and mean to stay, for a while.
-func (r *Roster) poll(ctx context.Context, has func(Health) int) int {
-	ctx, cancel := context.WithTimeout(ctx, pollWait)
-	defer cancel()
+// voter is a voter of Raft's configuration. One that does not mean to stay counts, as one
+// that has nothing: it may go at once, or vote once more.
+type voter struct {
+	id    raft.ServerID
+	stays bool
+}
+
+func (r *Roster) voters() (out []voter) {
 	v := r.view()
-	t := tally{answers: make(map[raft.ServerID]int)}
 	for _, s := range v.servers {
-		if v.stays(s) {
-			t.answers[s.ID] = 0
+		if s.Suffrage == raft.Voter {
+			out = append(out, voter{s.ID, v.stays(s)})
 		}
 	}
+	return out
+}
+
+// poll asks these voters for a while.
+func (r *Roster) poll(ctx context.Context, voters []voter, has func(Health) int) int {
+	ctx, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	t := tally{answers: make(map[raft.ServerID]int)}
+	for _, v := range voters {
+		t.answers[v.id] = 0
+	}
 	var g errgroup.Group
-	for _, id := range slices.Sorted(maps.Keys(t.answers)) { // who is asked first answers into the map meanwhile
+	for _, v := range voters {
+		if !v.stays {
+			continue
+		}
 		g.Go(func() error {
 			for wait := firstAsk; ctx.Err() == nil; wait = min(2*wait, lookEvery) {
-				n := r.ask(ctx, id, has)
-				if t.put(id, n) {
+				n := r.ask(ctx, v.id, has)
+				if t.put(v.id, n) {
 					cancel()
 				}
 				if n != 0 {
@@ -91,10 +121,11 @@ func (r *Roster) poll(ctx context.Context, has func(Health) int) int {
 		})
 	}
 	_ = g.Wait()
-	if len(t.answers) == 0 {
-		<-ctx.Done()
+	n := t.count()
+	if n == 0 {
+		<-ctx.Done() // all have answered, and it is not enough
 	}
-	return t.count()
+	return n
 }
 
 // ask is how much one voter has; 0 also if it does not answer.

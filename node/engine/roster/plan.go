@@ -45,6 +45,7 @@ type view struct {
 	reports map[raft.ServerID]Report
 	now     time.Time
 	steady  time.Duration
+	config  uint64 // index of the configuration
 }
 
 // stepKind is a change of Raft's configuration, or a transfer of leadership.
@@ -98,7 +99,7 @@ func (v view) demotion(s raft.Server) (stepKind, string, bool) {
 func (v view) promotion(s raft.Server) (stepKind, string, bool) {
 	m, _ := v.list.Find(string(s.ID))
 	n := v.reports[s.ID]
-	ready := n.Incarnation == m.Incarnation && n.steady(v.now, v.steady)
+	ready := n.Incarnation == m.Incarnation && n.steady(v.now, v.steady) && n.Undurable == 0
 	return stepPromote, fmt.Sprintf("log and files have been caught up for %v", v.now.Sub(n.Since).Round(time.Millisecond)),
 		m.Voter && !m.Removed && s.Suffrage != raft.Voter && ready
 }
@@ -136,7 +137,7 @@ func (v view) mayLose(id raft.ServerID) error {
 	if !ok || !v.stays(s) {
 		return nil
 	}
-	var silent, lacking []raft.ServerID
+	var silent, lacking, unaware []raft.ServerID
 	voters := 0
 	for _, s := range v.servers {
 		if s.ID == id || !v.stays(s) {
@@ -146,6 +147,8 @@ func (v view) mayLose(id raft.ServerID) error {
 		switch n := v.reports[s.ID]; {
 		case s.ID != v.self && !n.Fresh(v.now):
 			silent = append(silent, s.ID)
+		case n.Config < v.config:
+			unaware = append(unaware, s.ID)
 		case n.Undurable > 0:
 			lacking = append(lacking, s.ID)
 		}
@@ -157,9 +160,15 @@ func (v view) mayLose(id raft.ServerID) error {
 		return &Refusal{ReasonQuorum, fmt.Sprintf("without node %s only %d of %d voters would be alive, and %d are needed: start %v first, or remove that node instead",
 			id, alive, voters, voters/2+1, silent)}
 	}
+	// Raft denies its vote to whom the voter does not know as one: a configuration that
+	// only the nodes know that go or end would let nobody be elected.
+	if aware := voters - len(silent) - len(unaware); aware < voters/2+1 {
+		return &Refusal{ReasonBehind, fmt.Sprintf("without node %s only %d of %d voters would know who votes, and %d are needed: wait until %v have caught up with the log (chorale members list shows it)",
+			id, aware, voters, voters/2+1, unaware)}
+	}
 	// A node that does not answer could give the others nothing.
 	answers := id == v.self || v.reports[id].Fresh(v.now)
-	if whole := voters - len(silent) - len(lacking); answers && whole < voters/2+1 {
+	if whole := voters - len(silent) - len(unaware) - len(lacking); answers && whole < voters/2+1 {
 		return &Refusal{ReasonFiles, fmt.Sprintf("without node %s only %d of %d voters would have every data file on their disks, and %d are needed: wait until %v have fetched theirs (chorale members list shows it), or, if nobody has those files, stop node %s before you try again",
 			id, whole, voters, voters/2+1, lacking, id)}
 	}

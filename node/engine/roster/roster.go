@@ -14,7 +14,6 @@ import (
 
 	"chorale/raftfsm"
 	"chorale/raftfsm/members"
-	"chorale/segments"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -48,52 +47,6 @@ const (
 	// farewellCheck is how often it looks.
 	farewellCheck = 50 * time.Millisecond
 )
-
-// Health is how far a node is, by its own word.
-type Health struct {
-	Incarnation  members.Incarnation
-	Applied      uint64
-	MissingFiles int
-	MissingBytes int64
-	// Undurable are files of the manifest that are not on its disk: missing, or still to
-	// be built from memory.
-	Undurable int
-	// Built are its segments that no edit has named yet, oldest first.
-	Built []segments.Hash
-	// Plan is the newest plan that it was done with, PlanSum what it has built for it
-	// (building.Result.Sum).
-	Plan    uint64
-	PlanSum segments.Hash
-	// Leader is whom it follows.
-	Leader raft.ServerID
-}
-
-// Behind says what the node lacks of these files, or else of the log.
-func (h Health) Behind(files []segments.FileMeta, commit uint64) string {
-	if h.MissingFiles == 0 {
-		return fmt.Sprintf("catching up: %d%% of the log, applied index %d, committed %d", 100*min(h.Applied, commit)/max(commit, 1), h.Applied, commit)
-	}
-	var all int64
-	for _, f := range files {
-		all += f.Bytes
-	}
-	return fmt.Sprintf("catching up: %d%% of the files are here, %d of %d are missing, %d bytes", 100*(all-h.MissingBytes)/max(all, 1), h.MissingFiles, len(files), h.MissingBytes)
-}
-
-// Patience is with files that are missing: as long as some come.
-type Patience struct {
-	missing int64
-	since   time.Time
-}
-
-// Waits reports whether a node should wait for its files before it serves. What nobody
-// can give it must not keep it from serving the rest.
-func (p *Patience) Waits(h Health, now time.Time) bool {
-	if h.MissingBytes != p.missing {
-		p.missing, p.since = h.MissingBytes, now
-	}
-	return h.MissingFiles > 0 && now.Sub(p.since) < filesWait
-}
 
 // Options wires a roster.
 type Options struct {
@@ -196,7 +149,10 @@ func (r *Roster) Lead(ctx context.Context) {
 	}
 }
 
-// look asks every server how far it is, and returns who has answered.
+// Running asks every server, and returns those that answer now and do not mean to end.
+func (r *Roster) Running(ctx context.Context) map[raft.ServerID]bool { return r.look(ctx) }
+
+// look asks every server how far it is, and returns who has answered and stays.
 func (r *Roster) look(ctx context.Context) map[raft.ServerID]bool {
 	var g errgroup.Group
 	var mu sync.Mutex
@@ -211,6 +167,7 @@ func (r *Roster) look(ctx context.Context) map[raft.ServerID]bool {
 				r.mu.Unlock()
 			case err != nil:
 				r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
+			case h.Ends:
 			default:
 				r.note(s.ID, h)
 				mu.Lock()
@@ -289,14 +246,13 @@ func (r *Roster) reconcile(ctx context.Context) error {
 		return nil
 	}
 	defer release()
-	c := r.Raft().GetConfiguration()
-	list, _ := r.Members()
-	step, due := next(view{r.ID, c.Configuration().Servers, list, r.Reports(), time.Now(), r.Steady})
+	v := r.view()
+	step, due := next(v)
 	if !due {
 		return nil
 	}
 	r.Log.Info("a step towards the wanted members", "step", step.kind, "node", step.server.ID, "why", step.why)
-	if err := r.make(ctx, step, c.Index()); err != nil {
+	if err := r.make(ctx, step, v.config); err != nil {
 		return fmt.Errorf("%v of node %s: %w", step.kind, step.server.ID, err)
 	}
 	return nil
@@ -382,10 +338,7 @@ func (r *Roster) counts() bool {
 
 // transfer lets another voter lead; "" chooses the one that has come farthest.
 func (r *Roster) transfer(ctx context.Context, to raft.ServerID) (raft.ServerID, error) {
-	list, _ := r.Members()
-	servers := r.Raft().GetConfiguration().Configuration().Servers
-	v := view{r.ID, servers, list, r.Reports(), time.Now(), r.Steady}
-	target, err := v.successor(to)
+	target, err := r.view().successor(to)
 	if err != nil {
 		return "", err
 	}

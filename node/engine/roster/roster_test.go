@@ -25,6 +25,7 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 //	... heard=SECONDS             when it answered last, ago
 //	... since=SECONDS             since when it has been caught up
 //	... undurable=FILES           how many files of the manifest are not on its disk
+//	... config=INDEX               of the newest configuration in its log; the first line's counts
 //	... other                     it answers with another folder than the list's
 func parse(t *testing.T, input string) view {
 	v := view{now: noon, steady: 3 * time.Second, reports: map[raft.ServerID]Report{}}
@@ -49,6 +50,9 @@ func parse(t *testing.T, input string) view {
 				n.Since = ago
 			case "lag":
 				n.Lag = uint64(seconds)
+			case "config":
+				n.Config = uint64(seconds)
+				v.config = max(v.config, n.Config)
 			case "undurable":
 				n.Undurable = seconds
 			case "other":
