@@ -29,6 +29,8 @@ var (
 	ErrProducer = errors.New("producer state differs")
 	// ErrUnavailable is returned when no node answered as it should.
 	ErrUnavailable = errors.New("no node available")
+	// ErrMissing is the ErrUnavailable of a node that lacks a data file, for now at least.
+	ErrMissing = fmt.Errorf("%w for want of a data file", ErrUnavailable)
 	// ErrOutOfRange is returned when a start lies beyond the end of the stream.
 	ErrOutOfRange = errors.New("start beyond the end of the stream")
 	// ErrGone is returned when a start lies before the oldest kept message.
@@ -128,6 +130,10 @@ func callError(address string, err error) (wrapped error, retry bool) {
 func refusal(err error) (e *nodeError, retry bool) {
 	kind, retry := ErrUnavailable, true
 	switch status.Code(err) {
+	case codes.Unavailable:
+		if nodes.Reason(err) == "MISSING_FILE" {
+			kind = ErrMissing
+		}
 	case codes.InvalidArgument:
 		kind, retry = ErrInvalid, false
 	case codes.OutOfRange:

@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 
-	"chorale/client"
 	"chorale/cmd/compare"
 	"chorale/cmd/connect"
 	"chorale/cmd/show"
@@ -14,22 +12,27 @@ import (
 )
 
 // compare compares the messages of two clusters.
-func (v *verifyCmd) compare(cmd *cobra.Command, c *client.Client) error {
-	other := connect.Connection{Addrs: v.against}
-	o, err := other.Dial()
+func (v *verifyCmd) compare(cmd *cobra.Command) error {
+	c, err := v.Connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	other := connect.Connection{Addrs: v.against, Flag: "against"}
+	o, err := other.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	names := [2]string{v.Addrs[0], v.against[0]}
+	sides := [2]compare.Side{{Name: v.Addrs[0], Client: c}, {Name: v.against[0], Client: o}}
 	bar := show.NewProgress(cmd.ErrOrStderr(), -1, "message")
-	r, err := compare.Messages(cmd.Context(), compare.Side{Name: names[0], Client: c}, compare.Side{Name: names[1], Client: o}, v.to, bar.Set)
+	r, err := compare.Messages(cmd.Context(), sides[0], sides[1], v.to, &compare.Watch{Progress: bar.Set, Wait: connect.Waiting(cmd.ErrOrStderr())})
 	bar.Close()
 	var found *compare.Difference
 	if err != nil && !errors.As(err, &found) {
-		both := connect.Connection{Addrs: slices.Concat(v.Addrs, v.against)}
-		return both.Explain(err)
+		return err
 	}
+	names := [2]string{sides[0].Name, sides[1].Name}
 	print := compare.Print
 	if v.json {
 		print = compare.PrintJSON

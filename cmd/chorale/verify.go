@@ -27,7 +27,8 @@ that are in no file yet are not compared.
 With --against it compares messages instead, those of two clusters: of one and of
 another that was founded from a backup of it, say, whose files part with the first
 compaction. Both are read, from the oldest message that both keep to the newest one, or
-to that of --to.
+to that of --to. Name as many nodes of each as there are: where one lacks a file, another
+is read; if none can give it, that ends the comparison.
 
 It exits with 1 if a node differs or does not answer.`
 
@@ -70,14 +71,14 @@ func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
 	case v.to > 0 && len(v.against) == 0:
 		return settings.Usagef("--to needs --against")
 	}
+	if len(v.against) > 0 {
+		return v.compare(cmd)
+	}
 	c, err := v.Dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if len(v.against) > 0 {
-		return v.compare(cmd, c)
-	}
 	known, err := v.ask(cmd.Context(), c)
 	if err != nil {
 		return v.Explain(err)

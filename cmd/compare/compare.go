@@ -11,6 +11,7 @@ import (
 
 	"chorale/api"
 	"chorale/client"
+	"chorale/cmd/settings"
 	"chorale/cmd/show"
 )
 
@@ -41,8 +42,9 @@ func (d *Difference) Error() string { return fmt.Sprintf("message %d: %s", d.Seq
 
 // Messages reads the streams of two clusters and compares every message that both keep,
 // up to a seq, 0 for the end of the shorter one: seq, seq of the topic's message before,
-// time, topic, headers, payload. The error is a *Difference, or one of the client.
-func Messages(ctx context.Context, a, b Side, to uint64, progress func(done int64)) (Result, error) {
+// time, topic, headers, payload. The error is a *Difference, one of usage where the sides
+// are of the same cluster, or one of the client. It does not wait for ever: see patience.
+func Messages(ctx context.Context, a, b Side, to uint64, watch *Watch) (Result, error) {
 	r := Result{First: 1}
 	for i, s := range []*Side{&a, &b} {
 		var err error
@@ -59,13 +61,33 @@ func Messages(ctx context.Context, a, b Side, to uint64, progress func(done int6
 			r.Last = last
 		}
 	}
+	if err := distinct(a, b); err != nil {
+		return r, err
+	}
 	if to > 0 {
 		r.Last = to
 	}
 	if r.Last < r.First {
 		return r, nil
 	}
-	return r, r.read(ctx, a, b, progress)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	watch.stop = stop
+	err := r.read(ctx, a, b, watch)
+	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && errors.As(cause, new(*gaveUp)) {
+		err = cause
+	}
+	return r, err
+}
+
+// distinct refuses to compare a cluster with itself: that it is the same proves nothing.
+func distinct(a, b Side) error {
+	id := a.status.ClusterId
+	if id == "" || id != b.status.ClusterId {
+		return nil
+	}
+	return settings.Usagef("%s and %s are of the same cluster, %s: name nodes of another one with --against; without it chorale verify compares the nodes of this one",
+		a.Name, b.Name, id)
 }
 
 // stream is a subscription that is read message by message.
@@ -74,18 +96,21 @@ type stream struct {
 	name string
 }
 
-func (r *Result) open(ctx context.Context, s Side) (stream, error) {
-	sub, err := s.Client.Subscribe(ctx, client.SubscribeOptions{Filters: []string{"**"}, From: client.AfterSeq(r.First - 1), UntilTip: true})
+// open subscribes, and to the cluster of the status only: a node that did not answer
+// before may be of any.
+func (r *Result) open(ctx context.Context, s Side, w *Watch) (stream, error) {
+	from := client.Position{Cluster: s.status.ClusterId, Seq: r.First - 1, Filters: []string{"**"}}
+	sub, err := s.Client.Subscribe(ctx, client.SubscribeOptions{From: client.Resume(from), UntilTip: true, OnWait: w.of(s)})
 	return stream{sub, s.Name}, err
 }
 
-func (r *Result) read(ctx context.Context, a, b Side, progress func(done int64)) error {
-	x, err := r.open(ctx, a)
+func (r *Result) read(ctx context.Context, a, b Side, w *Watch) error {
+	x, err := r.open(ctx, a, w)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	y, err := r.open(ctx, b)
+	y, err := r.open(ctx, b, w)
 	if err != nil {
 		return err
 	}
@@ -104,7 +129,7 @@ func (r *Result) read(ctx context.Context, a, b Side, progress func(done int64))
 		}
 		r.Bytes += int64(len(m.Payload))
 		if seq%1024 == 0 {
-			progress(int64(seq - r.First))
+			w.Progress(int64(seq - r.First))
 		}
 	}
 	return nil

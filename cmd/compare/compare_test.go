@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,27 @@ Messages 3 to 20,005 are identical, 2 MiB of payloads.
 	r.Last, r.Kept[1] = 0, [2]uint64{1, 0}
 	if err := Print(&b, r, names, nil); err != nil || !strings.Contains(b.String(), "bb       none ") || !strings.Contains(b.String(), "There is no message that both have.") {
 		t.Errorf("nothing: %v\n%s", err, b.String())
+	}
+}
+
+// TestGiveUp: a side is told of whenever it waits, and ends the comparison when it has
+// waited for longer than its reason deserves.
+func TestGiveUp(t *testing.T) {
+	for why, longest := range map[error]time.Duration{client.ErrMissing: forFile, client.ErrUnavailable: forNode, nil: time.Hour} {
+		var told []client.Wait
+		var end error
+		w := Watch{Wait: func(w client.Wait) { told = append(told, w) }, stop: func(err error) { end = err }}
+		tell := w.of(Side{Name: "one:7070"})
+		tell(client.Wait{Node: "two:7070", Err: why, For: longest - 1})
+		if len(told) != 1 || end != nil {
+			t.Errorf("%v: told %v, ended with %v", why, told, end)
+		}
+		tell(client.Wait{Node: "two:7070", Err: why, For: longest})
+		if len(told) != 2 || (end == nil) != (why == nil) || !errors.Is(end, why) {
+			t.Errorf("%v: told %v, ended with %v", why, told, end)
+		}
+		if end != nil && !strings.Contains(end.Error(), "nothing came for "+longest.String()+" from the node at two:7070: ") {
+			t.Error(end)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const DefaultAddr = "127.0.0.1:7070"
 // Connection is embedded by a command that talks to a cluster.
 type Connection struct {
 	Addrs []string // API addresses, after the flags were parsed
+	// Flag is the name of the flag that Addrs are of; "" is addr.
+	Flag string
 }
 
 // AddFlags adds --addr.
@@ -55,9 +58,10 @@ func (n *Connection) Connect(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if answered, err := askAll(ctx, c); err != nil {
+	of := askAll(ctx, c)
+	if err := oneCluster(of, n.flag()); err != nil {
 		return nil, errors.Join(err, c.Close())
-	} else if answered {
+	} else if len(of) > 0 {
 		return c, nil
 	}
 	if _, err := c.Status(ctx, ""); err != nil {
@@ -67,8 +71,11 @@ func (n *Connection) Connect(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
-// askAll asks all nodes at once. The error says that they are of different clusters.
-func askAll(ctx context.Context, c *client.Client) (answered bool, err error) {
+func (n *Connection) flag() string { return cmp.Or(n.Flag, "addr") }
+
+// askAll asks all nodes at once for the ids of their clusters, by address: of those that
+// answer, "" if one has none yet.
+func askAll(ctx context.Context, c *client.Client) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var g errgroup.Group
@@ -82,17 +89,19 @@ func askAll(ctx context.Context, c *client.Client) (answered bool, err error) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			of[address], answered = st.ClusterId, true
+			of[address] = st.ClusterId
 			return nil
 		})
 	}
 	_ = g.Wait()
-	return answered, OneCluster(of)
+	return of
 }
 
 // OneCluster refuses nodes of several clusters: of is the id of the cluster of each, by
 // address, "" if it has none yet.
-func OneCluster(of map[string]string) error {
+func OneCluster(of map[string]string) error { return oneCluster(of, "addr") }
+
+func oneCluster(of map[string]string, flag string) error {
 	nodes := make(map[string][]string)
 	for _, address := range slices.Sorted(maps.Keys(of)) {
 		if id := of[address]; id != "" {
@@ -106,7 +115,7 @@ func OneCluster(of map[string]string) error {
 	for _, id := range slices.Sorted(maps.Keys(nodes)) {
 		all = append(all, strings.Join(nodes[id], " and ")+" of "+id)
 	}
-	return settings.Usagef("the nodes are of different clusters, %s: name those of one with --addr", strings.Join(all, ", "))
+	return settings.Usagef("the nodes are of different clusters, %s: name those of one with --%s", strings.Join(all, ", "), flag)
 }
 
 // Waiting prints to w why a command waits for nodes, a line each time.
@@ -119,9 +128,11 @@ func (n *Connection) Explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, client.ErrMissing): // one runs, and has said what to look for
+		return err
 	case errors.Is(err, client.ErrUnavailable):
-		return fmt.Errorf("%w\nIs a node running at %s? --addr or %s names others; chorale status shows how a cluster is",
-			err, strings.Join(n.Addrs, ", "), settings.EnvName("addr"))
+		return fmt.Errorf("%w\nIs a node running at %s? --%s or %s names others; chorale status shows how a cluster is",
+			err, strings.Join(n.Addrs, ", "), n.flag(), settings.EnvName(n.flag()))
 	default:
 		return err
 	}
