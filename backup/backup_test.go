@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := c.take(foreign); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "holiday.jpg") {
 		t.Errorf("a folder with something else: %v", err)
 	}
-	if _, _, err := verify(foreign); !errors.Is(err, ErrNotEmpty) {
+	if _, _, err := verify(foreign); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "something else") {
 		t.Errorf("no backup: %v", err)
 	}
 	if _, _, err := verify(disk.NewMem(1)); !errors.Is(err, ErrNone) {

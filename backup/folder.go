@@ -94,6 +94,27 @@ func look(fsys disk.FS) (d *Description, begun bool, err error) {
 	return nil, true, nil
 }
 
+// nodeFile is in the data folder of every node, and in no backup.
+const nodeFile = "identity.json"
+
+// Exists refuses a folder that holds something that is no backup, not even one that was
+// begun. It reads no more than it must: whether the backup is complete and sound is for
+// Verify. The error is ErrNone.
+func Exists(fsys disk.FS) error {
+	_, _, err := look(fsys)
+	if !errors.Is(err, ErrNotEmpty) {
+		return nil // what else is wrong is told by whoever reads it
+	}
+	entries, err := list(fsys, ".")
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(e fs.FileInfo) bool { return e.Name() == nodeFile }) {
+		return fmt.Errorf("%w is here, this is the data folder of a node: name the folder that chorale backup has written", ErrNone)
+	}
+	return fmt.Errorf("%w is here, but something else: name the folder that chorale backup has written", ErrNone)
+}
+
 // Fit refuses a folder that no backup may be written to, before anything of it is touched.
 func Fit(fsys disk.FS) error {
 	_, _, err := look(fsys)
@@ -102,6 +123,9 @@ func Fit(fsys disk.FS) error {
 
 // complete is the description of a complete backup, and its state.
 func complete(fsys disk.FS) (Description, *raftfsm.Saved, error) {
+	if err := Exists(fsys); err != nil {
+		return Description{}, nil, err
+	}
 	d, begun, err := look(fsys)
 	switch {
 	case err != nil:

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"text/tabwriter"
@@ -25,7 +24,6 @@ import (
 	"chorale/disk"
 	"chorale/segments"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -207,37 +205,6 @@ func (t *takeCmd) nodes(ctx context.Context) ([]string, error) {
 		}
 	}
 	return all, nil
-}
-
-// lock keeps others out of a backup, and makes its folder; or only others that write to
-// it, if there is a lock and a way to take it.
-func lock(dir string, write bool) (release func() error, err error) {
-	path := filepath.Join(dir, backup.LockFile)
-	l := flock.New(path)
-	if write {
-		if err := disk.OS(dir).MkdirAll("."); err != nil {
-			return nil, fmt.Errorf("backup %s: %w", dir, err)
-		}
-		locked, err := l.TryLock()
-		if err != nil {
-			return nil, fmt.Errorf("backup %s cannot be written: %w", dir, err)
-		}
-		if !locked {
-			return nil, fmt.Errorf("backup %s is in use by another process: try again when that has ended", dir)
-		}
-		return l.Unlock, nil
-	}
-	none := func() error { return nil }
-	if _, err := os.Stat(path); err != nil {
-		return none, nil
-	}
-	switch locked, err := l.TryRLock(); {
-	case err != nil:
-		return none, nil // a medium without locks, or one that cannot be written
-	case !locked:
-		return nil, fmt.Errorf("backup %s is being written by another process: try again when that has ended", dir)
-	}
-	return l.Unlock, nil
 }
 
 func printTaken(w io.Writer, t backup.Taken) error {

@@ -77,6 +77,9 @@ func (c *command) compare(cmd *cobra.Command, dirs []string) error {
 		}
 		all = append(all, err)
 	}
+	if len(reports) == 0 {
+		return errors.Join(all...) // an empty table would say that there is nothing to find
+	}
 	slices.SortStableFunc(reports, quorum.Compare)
 	print := table
 	if c.json {
