@@ -24,7 +24,8 @@ func TestStrangers(t *testing.T) {
 	}
 	joins := two
 	joins.Join = []string{a.Gossip}
-	wants(t, refused(t, joins), "join", a.Gossip, "want nodes of cluster", two.Dir, "node "+one.ID)
+	wants(t, refused(t, joins), "join", a.Gossip, "want nodes of cluster", two.Dir, "node "+one.ID,
+		"To keep what the folder has, leave out join", "restored from a backup", "made of this one by chorale recover-quorum")
 	deadline := time.Now().Add(patience)
 	for !one.LogOutput.(*testLog).says("a node of another cluster") {
 		if time.Now().After(deadline) {

@@ -63,12 +63,20 @@ func (p *process) noteStrangers(known map[string]bool, start bool) error {
 		}
 		p.log.Warn("a node of another cluster is in the gossip and is left alone", "node", m.ID, "address", m.Gossip, "cluster", fmt.Sprintf("%x", m.Cluster))
 		if seed := p.seedOf(m); start && seed != "" && len(p.directory.others()) == 0 {
-			return &ConfigError{Key: "join", Value: seed, Allowed: fmt.Sprintf(
-				"want nodes of cluster %s, whose folder %s is; at this address is node %s of cluster %x. If that one was made of this node's cluster by chorale recover-quorum, empty the folder and leave out bootstrap-expect: the node then joins as a new one",
-				p.folder.get().Cluster, p.config.Dir, m.ID, m.Cluster)}
+			return &ConfigError{Key: "join", Value: seed, Allowed: p.strange(m)}
 		}
 	}
 	return nil
+}
+
+// strange says what to do about a node of another cluster behind --join. The node cannot
+// know which of the two is wanted, and the remedy for one destroys the other.
+func (p *process) strange(m membership.Member) string {
+	return fmt.Sprintf("want nodes of cluster %s, whose folder %s is; at this address is node %s of cluster %x. "+
+		"To keep what the folder has, leave out join, or name nodes of its own cluster. "+
+		"A folder that was restored from a backup is of a new cluster: start it without join, and restore it for one node only; the others join that one with empty folders. "+
+		"If that cluster was made of this one by chorale recover-quorum, or else has taken its place, so that nothing of the folder is wanted any more: empty the folder and leave out bootstrap-expect, and the node joins as a new one",
+		p.folder.get().Cluster, p.config.Dir, m.ID, m.Cluster)
 }
 
 // seedOf is the address of --join that a member answers at, or "".
