@@ -72,7 +72,8 @@ func consequences(w io.Writer, r quorum.Report) error {
 	}
 	lines := []string{"", "What will be:"}
 	if len(others) > 0 {
-		lines = append(lines, fmt.Sprintf("- node %s alone votes. Removed, and with their old folders never taken back: %s", r.Node, strings.Join(others, ", ")))
+		lines = append(lines, fmt.Sprintf("- node %s alone votes. Removed, and with their old folders never taken back: %s", r.Node, strings.Join(others, ", ")),
+			"- old folders that are a majority of the old voters would go on as the old cluster, and what is published to them is lost: empty those of all others, or move them away, before this node starts")
 	}
 	lines = append(lines, fmt.Sprintf("- acknowledged messages that never came to this node are lost, those behind message %s", show.Count(r.LastSeq)))
 	if r.LastSeq > r.SureSeq {

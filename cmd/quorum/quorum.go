@@ -27,8 +27,10 @@ A folder that lacks files can be given copies of another survivor's segments/*.
 What this node does not have is lost. What its log has becomes part of the stream, even
 if it was never acknowledged. The cluster gets a new id, so that what comes back of the
 old one is told apart and refused; positions of subscribers from before are refused too.
-All other nodes are removed: empty their folders, and start them with --join and without
---bootstrap-expect.
+All other nodes are removed. Before this one starts, empty the folders of all of them or
+move them away, even of those that seem lost: old folders that are a majority of the old
+voters go on as the old cluster, and what is published to them is lost. Then start them
+with empty folders, with --join and without --bootstrap-expect.
 
 It prints all that and asks for the node's id before it changes anything.`
 
@@ -127,8 +129,9 @@ func (c *command) recoverOpen(cmd *cobra.Command, s *node.Survivor) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nNode %s is what is left of the cluster, which has the id %s now. Start it as ever; then empty\n"+
-		"the folders of the others and start them with --join, without --bootstrap-expect.\n", s.Node, cluster)
+	_, err = fmt.Fprintf(out, "\nNode %s is what is left of the cluster, which has the id %s now. Empty the folders of all\n"+
+		"others or move them away, so that none goes on as the old cluster; then start this node as ever, and\n"+
+		"the others with empty folders and --join, without --bootstrap-expect.\n", s.Node, cluster)
 	return err
 }
 
