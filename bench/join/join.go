@@ -19,6 +19,7 @@ import (
 
 	"chorale/api"
 	"chorale/client"
+	"chorale/disk"
 	"chorale/internal/procs"
 
 	"golang.org/x/sync/errgroup"
@@ -338,7 +339,9 @@ func (r *run) compare(ctx context.Context) error {
 func names(n *procs.Node) (out []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(n.Dir, "segments"))
 	for _, e := range entries {
-		out = append(out, e.Name())
+		if !strings.HasSuffix(e.Name(), disk.TempSuffix) {
+			out = append(out, e.Name())
+		}
 	}
 	return out, err
 }
