@@ -26,7 +26,7 @@ type Result struct {
 	Failed error // not the disk's: the plan should be abandoned
 }
 
-// Sum tells the result from every other one of the plan; zero if there are no files.
+// Sum tells the result from every other one of the plan; zero if it could not be built.
 func (r Result) Sum() (sum segments.Hash) {
 	if r.Failed != nil {
 		return sum
