@@ -59,10 +59,11 @@ func (f *Fetcher) peer(id raft.ServerID) *peer {
 // who gave the last one, unless another is much faster; else who gives the fewest files
 // now. It is "" if nobody may be asked; why is then what one of them said last.
 func (f *Fetcher) choose(h segments.Hash, now raft.ServerID, tried map[raft.ServerID]bool) (id raft.ServerID, why error) {
+	others := f.o.Peers.Others()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := time.Now()
-	may, why := f.candidates(h, tried, at)
+	may, why := f.candidates(others, h, tried, at)
 	if len(may) == 0 {
 		f.move(now, "")
 		return "", why
@@ -88,9 +89,10 @@ func (f *Fetcher) nobody(m segments.FileMeta) error {
 	if begun, ok := f.o.Partial.Begun(m); ok && begun == m.Bytes {
 		return nil
 	}
+	others := f.o.Peers.Others()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	may, why := f.candidates(m.Hash, nil, time.Now())
+	may, why := f.candidates(others, m.Hash, nil, time.Now())
 	switch {
 	case len(may) > 0:
 		return nil
@@ -103,11 +105,12 @@ func (f *Fetcher) nobody(m segments.FileMeta) error {
 // slow reports whether a node that gives a file at some bytes a second should be left for
 // another.
 func (f *Fetcher) slow(h segments.Hash, now raft.ServerID, rate float64) bool {
+	others := f.o.Peers.Others()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := time.Now()
-	others, _ := f.candidates(h, map[raft.ServerID]bool{now: true}, at)
-	return f.bad[h] == nil && slowerBy*rate < f.fastest(others, at)
+	may, _ := f.candidates(others, h, map[raft.ServerID]bool{now: true}, at)
+	return f.bad[h] == nil && slowerBy*rate < f.fastest(may, at)
 }
 
 // fastest is how many bytes a second the fastest of some nodes gives; 0 if that is not known.
@@ -118,14 +121,15 @@ func (f *Fetcher) fastest(of []raft.ServerID, at time.Time) (rate float64) {
 	return rate
 }
 
-// candidates are the nodes that may be asked, in the order of Peers.Others.
-func (f *Fetcher) candidates(h segments.Hash, tried map[raft.ServerID]bool, at time.Time) (out []raft.ServerID, why error) {
+// candidates are those of the others that may be asked, in their order. Callers ask
+// Peers.Others before they take the lock: what is behind it may have locks of its own.
+func (f *Fetcher) candidates(others []raft.ServerID, h segments.Hash, tried map[raft.ServerID]bool, at time.Time) (out []raft.ServerID, why error) {
 	parts := make(map[raft.ServerID]int)
 	if v := f.bad[h]; v != nil {
 		parts = v.by
 	}
 	fewest := 0
-	for _, id := range f.o.Peers.Others() {
+	for _, id := range others {
 		p := f.peer(id)
 		switch {
 		case tried[id]:

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,7 @@ type net struct {
 	order []raft.ServerID
 	rate  int64
 	retry time.Duration
+	now   atomic.Pointer[Fetcher] // of this life
 
 	mu    sync.Mutex
 	nodes map[raft.ServerID]*node
@@ -81,8 +83,12 @@ func (w *net) add(id raft.ServerID) *node {
 	return n
 }
 
-// Others implements Peers.
-func (w *net) Others() []raft.ServerID { return w.order }
+// Others implements Peers. It waits for the fetcher's lock, as the locks behind a real
+// directory may: a fetcher that holds it meanwhile hangs each test here.
+func (w *net) Others() []raft.ServerID {
+	w.now.Load().Counts()
+	return w.order
+}
 
 // Fetch implements Peers.
 func (w *net) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, to io.Writer) error {
@@ -140,7 +146,7 @@ func (w *net) fetcher() *Fetcher {
 	fsys := w.fsys.Mount()
 	parts, err := partial.Open(fsys, "partial")
 	w.must(err)
-	return New(Options{Peers: w, Partial: parts, Rate: w.rate, Log: hclog.NewNullLogger(), Import: func(p *partial.File) error {
+	f := New(Options{Peers: w, Partial: parts, Rate: w.rate, Log: hclog.NewNullLogger(), Import: func(p *partial.File) error {
 		err := p.Finish()
 		if errors.Is(err, segments.ErrBadCopy) {
 			w.mu.Lock()
@@ -152,6 +158,8 @@ func (w *net) fetcher() *Fetcher {
 		}
 		return p.MoveTo("done/" + p.Meta.Name())
 	}})
+	w.now.Store(f)
+	return f
 }
 
 func (w *net) done(m segments.FileMeta) bool {
