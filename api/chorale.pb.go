@@ -3816,8 +3816,8 @@ type GetHealthResponse struct {
 	// of what it has built for it; zeros if it could not.
 	Plan    uint64 `protobuf:"varint,10,opt,name=plan,proto3" json:"plan,omitempty"`
 	PlanSum []byte `protobuf:"bytes,11,opt,name=plan_sum,json=planSum,proto3" json:"plan_sum,omitempty"`
-	// The index of the newest configuration of Raft in the node's log.
-	ConfigurationIndex uint64 `protobuf:"varint,12,opt,name=configuration_index,json=configurationIndex,proto3" json:"configuration_index,omitempty"`
+	// A fingerprint of who votes by the newest configuration of Raft in the node's log.
+	Voters uint64 `protobuf:"fixed64,14,opt,name=voters,proto3" json:"voters,omitempty"`
 	// The node is about to end, on purpose.
 	Ends          bool `protobuf:"varint,13,opt,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3931,9 +3931,9 @@ func (x *GetHealthResponse) GetPlanSum() []byte {
 	return nil
 }
 
-func (x *GetHealthResponse) GetConfigurationIndex() uint64 {
+func (x *GetHealthResponse) GetVoters() uint64 {
 	if x != nil {
-		return x.ConfigurationIndex
+		return x.Voters
 	}
 	return 0
 }
@@ -4376,7 +4376,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x12\n" +
-	"\x10GetHealthRequest\"\xac\x03\n" +
+	"\x10GetHealthRequest\"\x99\x03\n" +
 	"\x11GetHealthResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
@@ -4390,9 +4390,9 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05built\x18\t \x03(\fR\x05built\x12\x12\n" +
 	"\x04plan\x18\n" +
 	" \x01(\x04R\x04plan\x12\x19\n" +
-	"\bplan_sum\x18\v \x01(\fR\aplanSum\x12/\n" +
-	"\x13configuration_index\x18\f \x01(\x04R\x12configurationIndex\x12\x12\n" +
-	"\x04ends\x18\r \x01(\bR\x04ends\"\x12\n" +
+	"\bplan_sum\x18\v \x01(\fR\aplanSum\x12\x16\n" +
+	"\x06voters\x18\x0e \x01(\x06R\x06voters\x12\x12\n" +
+	"\x04ends\x18\r \x01(\bR\x04endsJ\x04\b\f\x10\r\"\x12\n" +
 	"\x10ReadStateRequest\"_\n" +
 	"\x11ReadStateResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +

@@ -30,7 +30,7 @@ func (e *Engine) compact(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		changed := e.history.Changed() // and with it what is left over
-		plan, over := e.machine.fsm.Plan()
+		plan, over := e.machine.FSM.Plan()
 		if err := e.history.Tidy(e.outputs(plan)); err != nil {
 			return fmt.Errorf("remove what plans left: %w", err)
 		}
@@ -157,7 +157,7 @@ func (e *Engine) direct(ctx context.Context) {
 		return nil
 	})
 	for {
-		plan, planned := e.machine.fsm.Plan()
+		plan, planned := e.machine.FSM.Plan()
 		built, builds := e.compaction.Newest()
 		changed := e.history.Changed()
 		var err error

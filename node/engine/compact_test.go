@@ -61,7 +61,7 @@ func (c *cluster) unsettled() string {
 		}
 		m := n.engine.history.Manifest()
 		_, due := compactor.Choose(compactor.Ranges(m), n.engine.planning())
-		plan, _ := n.engine.machine.fsm.Plan()
+		plan, _ := n.engine.machine.FSM.Plan()
 		if missing := len(n.engine.history.Missing()); due || plan.Index != 0 || missing > 0 {
 			return fmt.Sprintf("%s: due %v, plan %d, %d missing", n.id, due, plan.Index, missing)
 		}
@@ -126,7 +126,7 @@ func (c *cluster) activePlan() uint64 {
 	c.t.Helper()
 	var index uint64
 	c.until("there is a plan", func() bool {
-		plan, _ := c.leader().engine.machine.fsm.Plan()
+		plan, _ := c.leader().engine.machine.FSM.Plan()
 		index = plan.Index
 		return index != 0
 	})
@@ -191,11 +191,11 @@ func TestPlanAbandoned(t *testing.T) {
 		plan := c.activePlan()
 		leader.engine.compaction.Set(building.Result{Plan: plan, Failed: errors.New("for a test")})
 		c.until("the plan is gone", func() bool {
-			p, _ := leader.engine.machine.fsm.Plan()
+			p, _ := leader.engine.machine.FSM.Plan()
 			return p.Index == 0
 		})
 		pass(replanPause / 2)
-		if p, _ := leader.engine.machine.fsm.Plan(); p.Index != 0 || leader.levels()[1] > 0 {
+		if p, _ := leader.engine.machine.FSM.Plan(); p.Index != 0 || leader.levels()[1] > 0 {
 			t.Errorf("plan %d too early; ranges of each level: %v", p.Index, leader.levels())
 		}
 		pass(replanPause)

@@ -16,13 +16,13 @@ import (
 	"chorale/node/engine/building"
 	"chorale/node/engine/fetching"
 	"chorale/node/engine/leading"
+	"chorale/node/engine/machine"
 	"chorale/node/engine/pace"
 	"chorale/node/engine/roster"
 	"chorale/node/engine/upkeep"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
 	"chorale/segments"
-	"chorale/segments/data"
 	"chorale/tip"
 	"chorale/topic"
 
@@ -65,7 +65,7 @@ type Engine struct {
 	topics  *topic.Table
 	tip     *tip.Tip
 	history *segments.Log
-	machine *machine
+	machine *machine.Machine
 	roster  *roster.Roster
 	dog     *watchdog.Dog
 
@@ -136,9 +136,9 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.machine = &machine{dog: e.dog, turn: data.NewIOLock(), fsm: raftfsm.New(raftfsm.Options{
+	e.machine = machine.New(raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
-	})}
+	}), e.dog)
 	e.roster = e.newRoster()
 	return e, nil
 }

@@ -105,13 +105,13 @@ func (e *Engine) takeOver(ctx context.Context) bool {
 	}
 	e.caughtUp.set()
 	// A publish needs a genesis before it in the log: so nothing is served before.
-	for e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
+	for e.machine.FSM.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
 		if err := e.found(ctx); err != nil && !pause(ctx, dutyPause) {
 			return false
 		}
 	}
 	e.leading.Set(e.settings.ID, true)
-	e.log.Info("leading", "seq", e.machine.fsm.View().LastSeq)
+	e.log.Info("leading", "seq", e.machine.FSM.View().LastSeq)
 	return true
 }
 

@@ -47,7 +47,7 @@ func TestEditsWaitForAMajority(t *testing.T) {
 		before := leader.levels()[1]
 		c.until("another plan is there", func() bool {
 			c.traffic(leader, 1)
-			if plan, _ := leader.engine.machine.fsm.Plan(); plan.Index != 0 {
+			if plan, _ := leader.engine.machine.FSM.Plan(); plan.Index != 0 {
 				return true
 			}
 			other.reachable.Store(other.engine)

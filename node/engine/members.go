@@ -9,7 +9,7 @@ import (
 func (e *Engine) newRoster() *roster.Roster {
 	return roster.New(roster.Options{
 		ID: e.settings.ID, Incarnation: e.settings.Incarnation, Raft: e.running,
-		Members: e.machine.fsm.Members, Command: e.command, Health: e.Health, Ask: e.seams.Peers.Health,
+		Members: e.machine.FSM.Members, Command: e.command, Health: e.Health, Ask: e.seams.Peers.Health,
 		Serves: func() error {
 			if _, leads := e.leading.Now(); !leads {
 				return ErrNotLeader
@@ -25,7 +25,7 @@ func (e *Engine) Roster() *roster.Roster { return e.roster }
 
 // Members is the replicated list, not to be changed.
 func (e *Engine) Members() members.List {
-	list, _ := e.machine.fsm.Members()
+	list, _ := e.machine.FSM.Members()
 	return list
 }
 
@@ -43,7 +43,7 @@ func (e *Engine) Health() roster.Health {
 		}
 	}
 	if r := e.running(); r != nil {
-		h.Applied, h.Config = r.AppliedIndex(), r.GetConfiguration().Index()
+		h.Applied, h.Voters = r.AppliedIndex(), roster.Electorate(r.GetConfiguration().Configuration())
 		_, h.Leader = r.LeaderWithID()
 	}
 	return h

@@ -376,3 +376,37 @@ func TestDeadAreRemoved(t *testing.T) {
 		t.Error("the last but one voter was removed without a majority")
 	})
 }
+
+// TestRemovalWaitsForTheConfiguration: a node stays as long as only it and the one that was
+// just promoted know that this one votes. The third, which answers but hears nothing of
+// Raft, would deny it its vote.
+func TestRemovalWaitsForTheConfiguration(t *testing.T) {
+	inBubble(t, 3, withFolders, func(c *cluster) {
+		c.introduceAll()
+		leader := c.leader()
+		var deaf, other *testNode
+		for _, n := range c.nodes {
+			if n != leader {
+				deaf, other = n, deaf
+			}
+		}
+		n4 := c.add("n4", 4)
+		if err := c.join(n4.request()); err != nil {
+			t.Fatal(err)
+		}
+		deaf.transport.DisconnectAll()
+		for _, n := range c.nodes {
+			n.transport.Disconnect(deaf.transport.LocalAddr())
+		}
+		c.untilIs("n4", "Voter")
+		if err := leader.engine.Roster().Remove(context.Background(), other.id); err != nil {
+			t.Fatal(err) // two of three know
+		}
+		c.untilIs(other.id, "none")
+		refusal(t, leader.engine.Roster().Remove(context.Background(), "n4"), roster.ReasonBehind)
+		refusal(t, leader.engine.Roster().Remove(context.Background(), leader.id), roster.ReasonBehind)
+		deaf.connect()
+		c.until("it may go", func() bool { return c.leader().engine.Roster().Remove(context.Background(), "n4") == nil })
+		c.untilIs("n4", "none")
+	})
+}

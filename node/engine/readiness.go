@@ -49,7 +49,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	var since time.Time
 	var files roster.Patience
 	for pause(ctx, catchUpCheck) && !e.caughtUp.isSet() {
-		v := e.machine.fsm.View()
+		v := e.machine.FSM.View()
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
@@ -68,7 +68,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 // index is 0 until a leader has told it.
 func (e *Engine) drained(r *raft.Raft) bool {
 	commit := r.CommitIndex()
-	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && !e.machine.applying.Load()
+	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && !e.machine.Applying()
 }
 
 // NotReady says why this node should not be given clients; "" if it should.
@@ -86,7 +86,7 @@ func (e *Engine) NotReady() string {
 	case !e.caughtUp.isSet():
 		h := e.upkeep.Coming(e.Health())
 		return h.Behind(e.Files(), r.CommitIndex())
-	case e.machine.fsm.View().Genesis.Cluster == (raftfsm.ClusterID{}):
+	case e.machine.FSM.View().Genesis.Cluster == (raftfsm.ClusterID{}):
 		return "waiting for the cluster to be founded"
 	}
 	if _, leader := r.LeaderWithID(); r.State() != raft.Leader {
@@ -130,7 +130,7 @@ func (e *Engine) Status() Status {
 		ID:         e.settings.ID,
 		State:      "starting",
 		NotReady:   e.NotReady(),
-		View:       e.machine.fsm.View(),
+		View:       e.machine.FSM.View(),
 		Oldest:     e.history.Oldest(),
 		Topics:     e.topics.Len(),
 		Partitions: e.topics.Partitions(),
@@ -142,7 +142,7 @@ func (e *Engine) Status() Status {
 		Fetch:      e.upkeep.Fetching(),
 		Servers:    e.Servers(),
 	}
-	plan, _ := e.machine.fsm.Plan()
+	plan, _ := e.machine.FSM.Plan()
 	s.Plan = plan.Index
 	s.MissingFiles = len(e.history.Missing())
 	for _, f := range e.Files() {

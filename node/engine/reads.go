@@ -22,10 +22,10 @@ func (e *Engine) Leader() (id raft.ServerID, local bool) { return e.leading.Now(
 func (e *Engine) ID() raft.ServerID { return e.settings.ID }
 
 // Cluster is the cluster's id; zero before its genesis was applied.
-func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.fsm.View().Genesis.Cluster }
+func (e *Engine) Cluster() raftfsm.ClusterID { return e.machine.FSM.View().Genesis.Cluster }
 
 // End is the newest seq that this node has applied.
-func (e *Engine) End() uint64 { return e.machine.fsm.View().LastSeq }
+func (e *Engine) End() uint64 { return e.machine.FSM.View().LastSeq }
 
 // Floor is the oldest seq in memory.
 func (e *Engine) Floor() uint64 { return e.tip.Floor() }
@@ -68,7 +68,7 @@ func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
 
 // State captures the replicated state, as of the newest entry that this node has
 // applied. To be released soon: what changes meanwhile is kept twice.
-func (e *Engine) State() (raft.FSMSnapshot, error) { return e.machine.capture() }
+func (e *Engine) State() (raft.FSMSnapshot, error) { return e.machine.Capture() }
 
 // Producer is the last number of a producer, 0 if it is not known. Only the leader
 // answers (else ErrNotLeader), and only behind everything that was proposed so
@@ -80,13 +80,13 @@ func (e *Engine) Producer(ctx context.Context, id message.ProducerID) (last uint
 	if _, err := e.command(ctx, nil); err != nil {
 		return 0, err
 	}
-	last, _ = e.machine.fsm.Producer(id)
+	last, _ = e.machine.FSM.Producer(id)
 	return last, nil
 }
 
 // Topics lists the topics that the filters match, by name; no filter means all.
 func (e *Engine) Topics(filters ...string) ([]listing.Topic, error) {
-	out, err := listing.Topics(e.machine.fsm, e.topics, filters...)
+	out, err := listing.Topics(e.machine.FSM, e.topics, filters...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -32,7 +32,7 @@ func (e *Engine) Retention(ctx context.Context) (Kept, error) {
 		return Kept{}, err
 	}
 	m := e.history.Manifest()
-	k := Kept{Retention: e.machine.fsm.View().Retention, Oldest: m.Oldest()}
+	k := Kept{Retention: e.machine.FSM.View().Retention, Oldest: m.Oldest()}
 	for i, f := range m.Files {
 		if i == 0 {
 			k.OldestTime = f.FirstTime
@@ -64,7 +64,7 @@ func (e *Engine) SetRetention(ctx context.Context, r raftfsm.Retention) error {
 // planning is what a plan is chosen by: a range goes as a whole, so the retention
 // bounds how large it may become.
 func (e *Engine) planning() compactor.Settings {
-	r := e.machine.fsm.View().Retention
+	r := e.machine.FSM.View().Retention
 	return e.settings.Compaction.Within(r.Bytes, r.Age)
 }
 
@@ -72,7 +72,7 @@ func (e *Engine) planning() compactor.Settings {
 // until ctx ends. What is refused is looked at again.
 func (e *Engine) expire(ctx context.Context) {
 	for pause(ctx, expireCheck) {
-		v, m := e.machine.fsm.View(), e.history.Manifest()
+		v, m := e.machine.FSM.View(), e.history.Manifest()
 		now := max(v.LastTime, time.Now().UnixNano())
 		oldest := v.Retention.Oldest(m, now)
 		if oldest <= m.Oldest() {

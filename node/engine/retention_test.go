@@ -222,7 +222,7 @@ func TestRetentionAndPlans(t *testing.T) {
 		plan := c.activePlan()
 		c.retain(raftfsm.Retention{Bytes: 1})
 		c.until("the plan is over", func() bool {
-			p, _ := c.leader().engine.machine.fsm.Plan()
+			p, _ := c.leader().engine.machine.FSM.Plan()
 			return p.Index != plan
 		})
 		if oldest := c.keptEverywhere(); oldest == 1 {

@@ -94,7 +94,7 @@ func (e *Engine) start() (*raft.Raft, error) {
 	started := make(chan outcome, 1)
 	go func() {
 		defer close(started)
-		r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.seams.Snapshots, e.seams.Transport)
+		r, err := raft.NewRaft(e.raftConfig(), e.machine, e.seams.Logs, e.seams.Stable, e.machine.Snapshots(e.seams.Snapshots), e.seams.Transport)
 		started <- outcome{r, err}
 	}()
 	o, ok := <-started
@@ -110,14 +110,17 @@ func (e *Engine) start() (*raft.Raft, error) {
 	return r, nil
 }
 
-// stop ends Raft: first the entries in flight, so that their outcomes are known;
-// then leadership, if it can be handed
-// over; then Raft, whose calls to peers that do not answer would otherwise be
-// waited for as long as a snapshot may take.
+// stop ends Raft: first the entries in flight and changes of members, so that their outcomes
+// are known; then leadership, if it can be handed over; then Raft, whose calls to peers that
+// do not answer would otherwise be waited for as long as a snapshot may take.
 func (e *Engine) stop(r *raft.Raft, collected <-chan struct{}, graceful bool) {
-	select {
-	case <-collected:
-	case <-time.After(drainWait):
+	late, cancel := context.WithTimeout(context.Background(), drainWait)
+	defer cancel()
+	for _, answered := range []<-chan struct{}{collected, e.roster.End()} {
+		select {
+		case <-answered:
+		case <-late.Done():
+		}
 	}
 	if graceful && r.State() == raft.Leader && len(r.GetConfiguration().Configuration().Servers) > 1 {
 		if err := r.LeadershipTransfer().Error(); err != nil {

@@ -26,7 +26,7 @@ const (
 func (e *Engine) snapshot(ctx context.Context) error {
 	r := e.running()
 	for pause(ctx, snapshotCheck) {
-		bytes, entries := e.machine.bytes.Load(), e.machine.entries.Load()
+		bytes, entries := e.machine.Applied()
 		if bytes < e.settings.SnapshotBytes {
 			continue
 		}

@@ -53,7 +53,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	v := e.machine.fsm.View()
+	v := e.machine.FSM.View()
 	if v.Genesis.Cluster == (raftfsm.ClusterID{}) {
 		return nil, fmt.Errorf("%w: %s", ErrUnavailable, e.NotReady())
 	}

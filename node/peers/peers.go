@@ -223,7 +223,7 @@ func (p *Peers) Health(ctx context.Context, id raft.ServerID) (roster.Health, er
 	out := roster.Health{
 		Incarnation: members.Incarnation(h.Incarnation), Applied: h.AppliedIndex, Leader: raft.ServerID(h.LeaderId),
 		MissingFiles: int(h.MissingFiles), MissingBytes: int64(h.MissingBytes), Undurable: int(h.UndurableFiles), Plan: h.Plan,
-		Config: h.ConfigurationIndex, Ends: h.Ends,
+		Voters: h.Voters, Ends: h.Ends,
 	}
 	copy(out.PlanSum[:], h.PlanSum)
 	for _, b := range h.Built {

@@ -163,7 +163,7 @@ func (s *Server) GetHealth(context.Context, *api.GetHealthRequest) (*api.GetHeal
 		NodeId: string(s.Engine.ID()), Incarnation: uint64(h.Incarnation), ClusterId: s.cluster(), AppliedIndex: h.Applied,
 		MissingFiles: uint64(h.MissingFiles), MissingBytes: uint64(h.MissingBytes), LeaderId: string(h.Leader),
 		UndurableFiles: uint64(h.Undurable), Plan: h.Plan, PlanSum: h.PlanSum[:],
-		ConfigurationIndex: h.Config, Ends: s.ends.Load(),
+		Voters: h.Voters, Ends: s.ends.Load(),
 	}
 	for _, f := range h.Built {
 		out.Built = append(out.Built, f[:])

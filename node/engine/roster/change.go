@@ -64,7 +64,7 @@ func (r *Roster) Join(ctx context.Context, q JoinRequest) error {
 		return nil
 	}
 	r.Log.Info("a node joins", "node", q.ID, "address", q.Address, "voter", q.Voter)
-	return r.await(ctx, r.Raft().AddNonvoter(q.ID, q.Address, 0, askWait))
+	return r.demand(ctx, func(now *raft.Raft) raft.Future { return now.AddNonvoter(q.ID, q.Address, 0, askWait) })
 }
 
 // drop removes a server from Raft's configuration now.
@@ -72,7 +72,7 @@ func (r *Roster) drop(ctx context.Context, s raft.Server) error {
 	if s.ID == r.ID {
 		return &Refusal{ReasonMember, fmt.Sprintf("node %s is being removed: try again", s.ID)}
 	}
-	return r.await(ctx, r.Raft().RemoveServer(s.ID, 0, askWait))
+	return r.demand(ctx, func(now *raft.Raft) raft.Future { return now.RemoveServer(s.ID, 0, askWait) })
 }
 
 // Invite lets an id join with an empty folder, as a voter or not.
@@ -131,9 +131,9 @@ func (r *Roster) Transfer(ctx context.Context, id raft.ServerID) (raft.ServerID,
 
 func (r *Roster) view() view {
 	list, _ := r.Members()
-	c := r.Raft().GetConfiguration()
+	c := r.Raft().GetConfiguration().Configuration()
 	return view{
-		self: r.ID, servers: c.Configuration().Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady, config: c.Index(),
+		self: r.ID, servers: c.Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady, voters: Electorate(c),
 	}
 }
 

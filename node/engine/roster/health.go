@@ -16,8 +16,8 @@ type Health struct {
 	Applied      uint64
 	MissingFiles int
 	MissingBytes int64
-	// Config is the index of the newest configuration of Raft in its log.
-	Config uint64
+	// Voters is the Electorate of the newest configuration of Raft in its log.
+	Voters uint64
 	// Ends: the node is about to end, on purpose.
 	Ends bool
 	// Undurable are files of the manifest that are not on its disk: missing, or still to

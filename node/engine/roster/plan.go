@@ -2,6 +2,7 @@ package roster
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ type view struct {
 	reports map[raft.ServerID]Report
 	now     time.Time
 	steady  time.Duration
-	config  uint64 // index of the configuration
+	voters  uint64 // Electorate of the configuration
 }
 
 // stepKind is a change of Raft's configuration, or a transfer of leadership.
@@ -104,6 +105,23 @@ func (v view) promotion(s raft.Server) (stepKind, string, bool) {
 		m.Voter && !m.Removed && s.Suffrage != raft.Voter && ready
 }
 
+// Electorate is a fingerprint of who votes. Raft would tell the index of a configuration,
+// but hashicorp/raft says 0 for each (GetConfiguration, v1.8.0).
+func Electorate(c raft.Configuration) uint64 {
+	var ids []string
+	for _, s := range c.Servers {
+		if s.Suffrage == raft.Voter {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	slices.Sort(ids)
+	h := fnv.New64a()
+	for _, id := range ids {
+		h.Write(append([]byte(id), 0))
+	}
+	return h.Sum64()
+}
+
 // find is a server of the configuration.
 func (v view) find(id raft.ServerID) (raft.Server, bool) {
 	i := slices.IndexFunc(v.servers, func(s raft.Server) bool { return s.ID == id })
@@ -147,7 +165,7 @@ func (v view) mayLose(id raft.ServerID) error {
 		switch n := v.reports[s.ID]; {
 		case s.ID != v.self && !n.Fresh(v.now):
 			silent = append(silent, s.ID)
-		case n.Config < v.config:
+		case n.Voters != v.voters:
 			unaware = append(unaware, s.ID)
 		case n.Undurable > 0:
 			lacking = append(lacking, s.ID)

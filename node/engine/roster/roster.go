@@ -78,6 +78,7 @@ type Roster struct {
 	// changing is held while members change, by request or by duty: what a change was
 	// checked against stays true until it is made. Capacity 1.
 	changing chan struct{}
+	demands  *demands
 
 	mu      sync.Mutex
 	reports map[raft.ServerID]Report
@@ -113,7 +114,7 @@ func New(o Options) *Roster {
 	if o.Steady == 0 {
 		o.Steady = DefaultSteady
 	}
-	return &Roster{Options: o, changing: make(chan struct{}, 1), reports: make(map[raft.ServerID]Report), looked: make(chan struct{})}
+	return &Roster{Options: o, changing: make(chan struct{}, 1), demands: newDemands(), reports: make(map[raft.ServerID]Report), looked: make(chan struct{})}
 }
 
 // Lead is a leader's duty until ctx ends.
@@ -252,36 +253,25 @@ func (r *Roster) reconcile(ctx context.Context) error {
 		return nil
 	}
 	r.Log.Info("a step towards the wanted members", "step", step.kind, "node", step.server.ID, "why", step.why)
-	if err := r.make(ctx, step, v.config); err != nil {
+	if err := r.make(ctx, step); err != nil {
 		return fmt.Errorf("%v of node %s: %w", step.kind, step.server.ID, err)
 	}
 	return nil
 }
 
-// make makes a step. at is the index of the configuration that it was chosen for.
-func (r *Roster) make(ctx context.Context, s step, at uint64) error {
+// make makes a step. Nobody else changes the configuration between the view for which it
+// was chosen and the step: only the leader can, and it holds the right to.
+func (r *Roster) make(ctx context.Context, s step) error {
 	switch s.kind {
 	case stepDrop:
-		return r.await(ctx, r.Raft().RemoveServer(s.server.ID, at, askWait))
+		return r.demand(ctx, func(now *raft.Raft) raft.Future { return now.RemoveServer(s.server.ID, 0, askWait) })
 	case stepDemote:
-		return r.await(ctx, r.Raft().DemoteVoter(s.server.ID, at, askWait))
+		return r.demand(ctx, func(now *raft.Raft) raft.Future { return now.DemoteVoter(s.server.ID, 0, askWait) })
 	case stepPromote:
-		return r.await(ctx, r.Raft().AddVoter(s.server.ID, s.server.Address, at, askWait))
+		return r.demand(ctx, func(now *raft.Raft) raft.Future { return now.AddVoter(s.server.ID, s.server.Address, 0, askWait) })
 	}
 	_, err := r.transfer(ctx, "")
 	return err
-}
-
-// await is the future's error, or that of ctx: Raft may forget a future when it ends.
-func (r *Roster) await(ctx context.Context, f raft.Future) error {
-	answered := make(chan error, 1)
-	go func() { answered <- f.Error() }()
-	select {
-	case err := <-answered:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // RemovedError ends a node that was removed from its cluster.
@@ -343,7 +333,9 @@ func (r *Roster) transfer(ctx context.Context, to raft.ServerID) (raft.ServerID,
 		return "", err
 	}
 	for try := 0; ; try++ {
-		err = r.await(ctx, r.Raft().LeadershipTransferToServer(target.ID, target.Address))
+		err = r.demand(ctx, func(now *raft.Raft) raft.Future {
+			return now.LeadershipTransferToServer(target.ID, target.Address)
+		})
 		// A target that does not come level within an election's time under load is tried
 		// again: Raft takes no writes meanwhile, so it has come closer.
 		if err == nil || errors.Is(err, raft.ErrNotLeader) || ctx.Err() != nil || try == transferTries {

@@ -50,9 +50,9 @@ func parse(t *testing.T, input string) view {
 				n.Since = ago
 			case "lag":
 				n.Lag = uint64(seconds)
-			case "config":
-				n.Config = uint64(seconds)
-				v.config = max(v.config, n.Config)
+			case "voters":
+				n.Voters = uint64(seconds)
+				v.voters = max(v.voters, n.Voters)
 			case "undurable":
 				n.Undurable = seconds
 			case "other":

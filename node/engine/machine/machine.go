@@ -1,0 +1,80 @@
+// Package machine stands between Raft and the state machine. It adds what the state machine
+// must not know: turns, the watchdog, how much was applied since the last snapshot, and that
+// a node makes a snapshot or takes one in, and never both at a time.
+package machine
+
+import (
+	"io"
+	"sync/atomic"
+
+	"chorale/node/watchdog"
+	"chorale/raftfsm"
+	"chorale/segments/data"
+
+	"github.com/hashicorp/raft"
+)
+
+// Machine implements raft.FSM. It does not implement raft.BatchingFSM, since entries are
+// batches already. Views are those of the state machine, and for any goroutine.
+type Machine struct {
+	*raftfsm.FSM
+	turn     data.IOLock // held for an entry, a capture or a restore
+	dog      *watchdog.Dog
+	applying atomic.Bool
+	// bytes and entries were applied since the last snapshot.
+	bytes, entries atomic.Int64
+	passage        passage
+}
+
+// New wraps a state machine.
+func New(fsm *raftfsm.FSM, dog *watchdog.Dog) *Machine {
+	return &Machine{FSM: fsm, dog: dog, turn: data.NewIOLock()}
+}
+
+// Apply implements raft.FSM.
+func (m *Machine) Apply(l *raft.Log) any {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	defer m.dog.Begin("applying an entry")()
+	m.applying.Store(true)
+	defer m.applying.Store(false)
+	m.bytes.Add(int64(len(l.Data)))
+	m.entries.Add(1)
+	return m.FSM.Apply(l)
+}
+
+// Applying reports whether an entry is being applied. Any goroutine.
+func (m *Machine) Applying() bool { return m.applying.Load() }
+
+// Applied is how much was applied since the last snapshot. Any goroutine.
+func (m *Machine) Applied() (bytes, entries int64) { return m.bytes.Load(), m.entries.Load() }
+
+// Snapshot implements raft.FSM.
+func (m *Machine) Snapshot() (raft.FSMSnapshot, error) {
+	s, err := m.passage.make(m.Capture)
+	if err == nil {
+		m.bytes.Store(0)
+		m.entries.Store(0)
+	}
+	return s, err
+}
+
+// Capture is the state between two entries. Any goroutine.
+func (m *Machine) Capture() (raft.FSMSnapshot, error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.FSM.Snapshot()
+}
+
+// Restore implements raft.FSM.
+func (m *Machine) Restore(r io.ReadCloser) error {
+	defer m.passage.taken()
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.FSM.Restore(r)
+}
+
+// Snapshots wraps the store of snapshots that Raft is given with this machine.
+func (m *Machine) Snapshots(inner raft.SnapshotStore) raft.SnapshotStore {
+	return &store{inner, &m.passage}
+}
