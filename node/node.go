@@ -206,7 +206,7 @@ func (p *process) openRaftLog() (raft.SnapshotStore, error) {
 		return nil, err
 	}
 	p.onClose(p.raftLog.Close)
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, p.log.Named("snapshots"))
+	files, err := raftlog.OpenSnapshots(dir, snapshotsKept, p.log.Named("snapshots"))
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots in %s: %w", dir, err)
 	}

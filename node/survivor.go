@@ -53,7 +53,7 @@ func OpenSurvivor(dir string) (_ *Survivor, err error) {
 		return nil, err
 	}
 	// The next snapshot is the only one to stay: those of before are of another cluster.
-	files, err := raft.NewFileSnapshotStoreWithLogger(raftPath, 1, hclog.NewNullLogger())
+	files, err := raftlog.OpenSnapshots(raftPath, 1, hclog.NewNullLogger())
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots in %s: %w", raftPath, err)
 	}

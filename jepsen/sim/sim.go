@@ -174,9 +174,14 @@ func (c *cluster) settle() {
 const finals = 100
 
 // readAll reads everything from each node, by readers from that number on, and lets
-// no node lag.
+// no node lag behind what clients or nodes know to be stored.
 func (c *cluster) readAll(reader int) [][]history.Message {
 	var head uint64
+	for _, m := range c.machines {
+		if p := m.process(); p != nil {
+			head = max(head, p.engine.End())
+		}
+	}
 	h := c.rec.History()
 	for _, a := range h.Attempts {
 		if a.Result == history.Stored || a.Result == history.Duplicate {

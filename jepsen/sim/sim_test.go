@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -131,7 +132,12 @@ func TestHistory(t *testing.T) {
 func judge(t *testing.T, o Options) {
 	t.Helper()
 	var r Report
-	synctest.Test(t, func(t *testing.T) { r = Run(o) })
+	left := leftByRaft(func() {
+		synctest.Test(t, func(t *testing.T) { r = Run(o) })
+	})
+	if left {
+		r.Seen = "raft left a transfer of leadership behind; " + r.Seen
+	}
 	if *digested {
 		digest := fnv.New64a()
 		if err := r.History.Write(digest); err != nil {
@@ -145,6 +151,29 @@ func judge(t *testing.T, o Options) {
 	for _, f := range r.Findings {
 		t.Error(f)
 	}
+}
+
+// leftByRaft runs a bubble and reports whether nothing was left in it at the end but a
+// transfer of leadership that hashicorp/raft never ends (v1.8.0): its two goroutines wait for
+// a follower's replication, which has ended, and for each other. Whatever else is left
+// panics as it would. The product ends a node that does not come back from one.
+func leftByRaft(bubble func()) (left bool) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		all := make([]byte, 1<<20)
+		all = all[:runtime.Stack(all, true)]
+		for g := range strings.SplitSeq(string(all), "\n\n") {
+			if strings.Contains(g, "synctest bubble") && !strings.Contains(g, "raft.(*Raft).leadershipTransfer(") && !strings.Contains(g, "raft.(*Raft).leaderLoop.func") {
+				panic(p)
+			}
+		}
+		left = true
+	}()
+	bubble()
+	return false
 }
 
 // seenPrefix marks the line by which a child tells which events came up.

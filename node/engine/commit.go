@@ -52,6 +52,36 @@ type committer struct {
 	// out are the flights whose results are due, so that abandon finds them.
 	outMu sync.Mutex
 	out   map[*flight]struct{}
+
+	// transfer is since when Raft refuses everything because leadership is handed over,
+	// refused when it did so last; stuck is told of one that does not end. collect's.
+	transfer, refused time.Time
+	stuck             func(error)
+}
+
+// transferWait is far more than a transfer of leadership, with all its tries, may take.
+// hashicorp/raft (v1.8.0) may lose one, and then leads for ever without taking an entry.
+// Refusals farther apart than transferGap are of two transfers: who is refused tries again.
+const (
+	transferWait = 10 * time.Second
+	transferGap  = 2 * time.Second
+)
+
+var errStuck = errors.New("a transfer of leadership does not end: the node has to be started again")
+
+// watch looks at what became of an entry.
+func (c *committer) watch(err error) {
+	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		c.refused = time.Time{}
+		return
+	}
+	now := time.Now()
+	if now.Sub(c.refused) > transferGap {
+		c.transfer = now
+	}
+	if c.refused = now; now.Sub(c.transfer) > transferWait {
+		c.stuck(errStuck)
+	}
 }
 
 // flight is one entry on its way, or proposals that were refused (future is nil,
@@ -63,8 +93,9 @@ type flight struct {
 	once      sync.Once
 }
 
-func newCommitter() *committer {
+func newCommitter(stuck func(error)) *committer {
 	return &committer{
+		stuck:  stuck,
 		wake:   make(chan struct{}, 1),
 		slots:  make(chan struct{}, inFlight),
 		flying: make(chan *flight, inFlight),
@@ -176,6 +207,7 @@ func (c *committer) launch(ps []proposal) raft.Future {
 func (c *committer) collect() error {
 	for f := range c.flying {
 		result, err := c.await(f)
+		c.watch(err)
 		<-c.slots
 		c.land(f, result, err)
 	}

@@ -108,18 +108,18 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		return nil, fmt.Errorf("compaction: %w", err)
 	}
 	e := &Engine{
-		settings:  s,
-		seams:     seams,
-		log:       seams.Log,
-		topics:    topic.NewTable(),
-		tip:       tip.New(s.TipBytes),
-		committer: newCommitter(),
-		leading:   leading.New(),
-		dog:       watchdog.New(),
-		budget:    semaphore.NewWeighted(s.QueueBytes),
-		halted:    make(chan error, 1),
-		caughtUp:  newLatch(), compaction: building.New(),
+		settings: s,
+		seams:    seams,
+		log:      seams.Log,
+		topics:   topic.NewTable(),
+		tip:      tip.New(s.TipBytes),
+		leading:  leading.New(),
+		dog:      watchdog.New(),
+		budget:   semaphore.NewWeighted(s.QueueBytes),
+		halted:   make(chan error, 1),
+		caughtUp: newLatch(), compaction: building.New(),
 	}
+	e.committer = newCommitter(e.halt)
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error
 	e.history, err = segments.Open(segments.Options{

@@ -29,7 +29,7 @@ func Write(dir, log, id string, index uint64, state raft.FSMSnapshot) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, 1, hclog.NewNullLogger())
+	files, err := raftlog.OpenSnapshots(dir, 1, hclog.NewNullLogger())
 	if err != nil {
 		return err
 	}

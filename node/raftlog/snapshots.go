@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -58,6 +61,31 @@ func (s *Store) adopt(m mark) error {
 		err = s.latch.fail("install a snapshot", fmt.Errorf("%w: the log ends with entry %d of term %d, the snapshot with that of term %d", ErrStartAgain, last, l.Term, m.term))
 	}
 	return err
+}
+
+// OpenSnapshots opens Raft's store of snapshots in dir, and makes durable what is there. A
+// process that was killed may have left a snapshot that can be read, and is gone when the
+// power fails: its end is noted in the log, and its entries are cut from it, as soon as the
+// next process has it.
+func OpenSnapshots(dir string, retain int, log hclog.Logger) (raft.SnapshotStore, error) {
+	store, err := raft.NewFileSnapshotStoreWithLogger(dir, retain, log)
+	if err != nil {
+		return nil, err
+	}
+	const below = "snapshots" // Raft's name for it
+	list, err := os.ReadDir(filepath.Join(dir, below))
+	for _, e := range list {
+		if err == nil && e.IsDir() {
+			err = syncDir(filepath.Join(dir, below, e.Name()))
+		}
+	}
+	if err == nil {
+		err = errors.Join(syncDir(filepath.Join(dir, below)), syncDir(dir))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the snapshots durable: %w", err)
+	}
+	return store, nil
 }
 
 // Snapshots wraps the store of snapshots that Raft is given, so that the log knows

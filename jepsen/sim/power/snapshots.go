@@ -30,9 +30,13 @@ const (
 // Snapshots is a raft.SnapshotStore over files.
 type Snapshots struct{ fsys disk.FS }
 
-// OpenSnapshots opens the store.
+// OpenSnapshots opens the store, and makes durable what an earlier process left in it, as
+// raftlog.OpenSnapshots does.
 func OpenSnapshots(fsys disk.FS) (*Snapshots, error) {
-	return &Snapshots{fsys}, fsys.MkdirAll(snapshotDir)
+	if err := fsys.MkdirAll(snapshotDir); err != nil {
+		return nil, err
+	}
+	return &Snapshots{fsys}, fsys.SyncDir(snapshotDir)
 }
 
 // Create implements raft.SnapshotStore.
