@@ -2368,8 +2368,12 @@ type TipStatus struct {
 	CapacityBytes  uint64                 `protobuf:"varint,4,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"`
 	PoolBlocks     uint64                 `protobuf:"varint,5,opt,name=pool_blocks,json=poolBlocks,proto3" json:"pool_blocks,omitempty"`
 	PoolFreeBlocks uint64                 `protobuf:"varint,6,opt,name=pool_free_blocks,json=poolFreeBlocks,proto3" json:"pool_free_blocks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// While the tip is filled from the history behind a restart: the message that it will
+	// begin with, and how far that is; 0 otherwise.
+	FillFromSeq   uint64 `protobuf:"varint,7,opt,name=fill_from_seq,json=fillFromSeq,proto3" json:"fill_from_seq,omitempty"`
+	FillAtSeq     uint64 `protobuf:"varint,8,opt,name=fill_at_seq,json=fillAtSeq,proto3" json:"fill_at_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TipStatus) Reset() {
@@ -2440,6 +2444,20 @@ func (x *TipStatus) GetPoolBlocks() uint64 {
 func (x *TipStatus) GetPoolFreeBlocks() uint64 {
 	if x != nil {
 		return x.PoolFreeBlocks
+	}
+	return 0
+}
+
+func (x *TipStatus) GetFillFromSeq() uint64 {
+	if x != nil {
+		return x.FillFromSeq
+	}
+	return 0
+}
+
+func (x *TipStatus) GetFillAtSeq() uint64 {
+	if x != nil {
+		return x.FillAtSeq
 	}
 	return 0
 }
@@ -4259,7 +4277,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\x05State\x12\b\n" +
 	"\x04HERE\x10\x00\x12\v\n" +
 	"\aMISSING\x10\x01\x12\a\n" +
-	"\x03BAD\x10\x02\"\xcb\x01\n" +
+	"\x03BAD\x10\x02\"\x8f\x02\n" +
 	"\tTipStatus\x12\x1b\n" +
 	"\tfloor_seq\x18\x01 \x01(\x04R\bfloorSeq\x12\x19\n" +
 	"\bhead_seq\x18\x02 \x01(\x04R\aheadSeq\x12\x14\n" +
@@ -4267,7 +4285,9 @@ const file_chorale_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x04 \x01(\x04R\rcapacityBytes\x12\x1f\n" +
 	"\vpool_blocks\x18\x05 \x01(\x04R\n" +
 	"poolBlocks\x12(\n" +
-	"\x10pool_free_blocks\x18\x06 \x01(\x04R\x0epoolFreeBlocks\"\xb3\x01\n" +
+	"\x10pool_free_blocks\x18\x06 \x01(\x04R\x0epoolFreeBlocks\x12\"\n" +
+	"\rfill_from_seq\x18\a \x01(\x04R\vfillFromSeq\x12\x1e\n" +
+	"\vfill_at_seq\x18\b \x01(\x04R\tfillAtSeq\"\xb3\x01\n" +
 	"\rHistoryStatus\x12\x1a\n" +
 	"\bsegments\x18\x01 \x01(\x04R\bsegments\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12#\n" +

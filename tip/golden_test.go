@@ -48,7 +48,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		var bytes int
 		d.ScanArgs(t, "bytes", &bytes)
 		*s = script{tip: small(int64(bytes)), table: topic.NewTable(), last: map[uint32]uint64{}, readers: map[string]*Reader{}}
-		return fmt.Sprintf("%d chunks of %d bytes\n", len(s.tip.ring.slots), s.tip.ring.chunkBytes)
+		return fmt.Sprintf("%d chunks of %d bytes\n", len(s.tip.now().ring.slots), s.tip.now().ring.chunkBytes)
 	case "append":
 		for line := range strings.Lines(d.Input) {
 			s.append(strings.Fields(line))
@@ -103,7 +103,7 @@ func (s *script) state() string {
 func (s *script) ring() string {
 	var b strings.Builder
 	b.WriteString(s.state())
-	g := &s.tip.ring
+	g := &s.tip.now().ring
 	for n := g.oldest; n < g.next; n++ {
 		c := g.slot(n).Load()
 		end := c.used
@@ -124,7 +124,7 @@ func (s *script) ring() string {
 func (s *script) index() string {
 	var out strings.Builder
 	for p := range s.table.Partitions() {
-		x := s.tip.index.partition(p)
+		x := s.tip.now().index.partition(p)
 		if x == nil || x.oldest.Load() == nil {
 			fmt.Fprintf(&out, "%s: idle\n", s.table.PartitionName(p))
 			continue
@@ -138,12 +138,12 @@ func (s *script) index() string {
 			fmt.Fprintf(&out, "  %s %d:", kind, b.number)
 			for i := range int(b.filled) {
 				at := b.position(i)
-				if at < s.tip.floorPosition.Load() {
+				if at < s.tip.now().floorPosition.Load() {
 					out.WriteString(" -")
 					continue
 				}
-				c := s.tip.ring.chunk(at >> s.tip.ring.shift)
-				r := message.Record(c.buf[(at-c.number<<s.tip.ring.shift)*unitBytes:])
+				c := s.tip.now().ring.chunk(at >> s.tip.now().ring.shift)
+				r := message.Record(c.buf[(at-c.number<<s.tip.now().ring.shift)*unitBytes:])
 				text := fmt.Sprintf("%d", r.Seq())
 				if name := s.table.Name(uint32(b.entries[i] >> 32)); name != s.table.PartitionName(p) {
 					text += strings.TrimPrefix(name, s.table.PartitionName(p))

@@ -32,7 +32,7 @@ func selection(t testing.TB, table *topic.Table, filters ...string) *topic.Selec
 // eight entries, or pieces of two and four; whole ones from 24 messages on.
 func small(ringBytes int64) *Tip {
 	tip := New(ringBytes)
-	tip.index.init(sizes{quiet: 2, busy: 4, whole: 8, crowded: 24})
+	tip.now().index.init(sizes{quiet: 2, busy: 4, whole: 8, crowded: 24})
 	return tip
 }
 
@@ -115,6 +115,31 @@ func (m *model) reset() {
 	}
 }
 
+// become fills another tip, from an earlier message on or a later one, and takes it over.
+func (m *model) become() {
+	m.publish()
+	other := small(int64(MinBytes + m.rnd.IntN(8*MinBytes)))
+	from := m.first + m.rnd.Uint64N(m.next()-m.first+1)
+	other.Reset(from)
+	for _, r := range m.records[from-m.first:] {
+		other.Append(m.table.Partition(r.Topic()), r)
+	}
+	other.Publish()
+	if m.rnd.IntN(4) == 0 {
+		m.append()
+		if m.tip.Become(other) {
+			m.fatalf("a tip became one that ends earlier")
+		}
+		return
+	}
+	if !m.tip.Become(other) {
+		m.fatalf("a tip did not become another of the same end")
+	}
+	if m.tip.Head() != m.head || m.tip.Floor() < from {
+		m.fatalf("%d to %d are held, want some from %d to %d", m.tip.Floor(), m.tip.Head(), from, m.head)
+	}
+}
+
 var modelFilters = [][]string{
 	{"**"}, {"t/**"}, {"t/1/**"}, {"t/0/0"}, {"t/*/1"}, {"s1", "s2"}, {"t/0/**", "t/3/2", "s0"}, {"t/7/3", "t/9/**"}, {"none/at/all"},
 }
@@ -172,7 +197,7 @@ func (m *model) read(r *modelReader) {
 	m.checkStop(r, p, err, limit-size)
 	r.scanned = p.Scanned
 	if err != nil {
-		r.scanned = m.tip.Floor() - 1
+		r.scanned = max(r.scanned, m.tip.Floor()-1)
 		r.reader.Seek(r.scanned)
 	}
 }
@@ -183,7 +208,7 @@ func (m *model) checkStop(r *modelReader, p message.Progress, err error, room in
 	case p.Scanned < r.scanned:
 		m.fatalf("scanned went back from %d to %d", r.scanned, p.Scanned)
 	case errors.Is(err, ErrEvicted):
-		if p.Scanned+1 >= m.tip.Floor() {
+		if p.Scanned+1 >= m.tip.Floor() && r.reader.tip == m.tip.now() {
 			m.fatalf("evicted at %d, the floor is %d", p.Scanned, m.tip.Floor())
 		}
 	case err != nil:
@@ -202,7 +227,7 @@ func (m *model) checkStop(r *modelReader, p message.Progress, err error, room in
 
 // check compares ring, indexes and pool with the slice.
 func (m *model) check() {
-	g, x := &m.tip.ring, &m.tip.index
+	g, x := &m.tip.now().ring, &m.tip.now().index
 	floor := m.tip.Floor()
 	if g.live > g.capacity && g.next-g.oldest > 1 {
 		m.fatalf("%d bytes in %d chunks, capacity %d", g.live, g.next-g.oldest, g.capacity)
@@ -252,7 +277,7 @@ func (m *model) check() {
 }
 
 func (m *model) checkIndex(id uint32, want []uint64, whole map[*block]bool) {
-	p := m.tip.index.partition(id)
+	p := m.tip.now().index.partition(id)
 	if p == nil {
 		if len(want) > 0 {
 			m.fatalf("partition %d has no index", id)
@@ -260,7 +285,7 @@ func (m *model) checkIndex(id uint32, want []uint64, whole map[*block]bool) {
 		return
 	}
 	var got []uint64
-	floor := m.tip.floorPosition.Load()
+	floor := m.tip.now().floorPosition.Load()
 	for b := p.oldest.Load(); b != nil; b = b.next.Load() {
 		for i := range int(b.filled) {
 			if at := b.position(i); at >= floor {
@@ -299,7 +324,7 @@ func (m *model) weigh() {
 	if m.rnd.IntN(3) > 0 {
 		after = max(after, m.tip.Floor()-1)
 	}
-	got, err := m.tip.weigh(topic.NewSelection(m.table, f), after, until, uint64(m.rnd.IntN(100)))
+	got, err := m.tip.now().weigh(topic.NewSelection(m.table, f), after, until, uint64(m.rnd.IntN(100)))
 	until = min(until, m.head)
 	if evicted := after < until && after+1 < m.tip.Floor(); evicted != errors.Is(err, ErrEvicted) {
 		m.fatalf("weighed %d to %d, the floor is %d: %v", after+1, until, m.tip.Floor(), err)
@@ -328,6 +353,8 @@ func (m *model) step() {
 		m.subscribe()
 	case n < 681:
 		m.reset()
+	case n < 682:
+		m.become()
 	case n < 685:
 		m.check()
 	case n < 695:

@@ -36,7 +36,7 @@ func TestPlan(t *testing.T) {
 		{[]string{"t/7/**"}, 29_998, false},
 	} {
 		reader := tip.NewReader(selection(t, table, c.filters...), c.after)
-		head, end := tip.head()
+		head, end := tip.now().head()
 		if err := reader.place(head, end); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 	for range 20 {
 		reader.Read(nil, 64<<10)
 	}
-	if head, end := tip.head(); reader.indexed(head, end) {
+	if head, end := tip.now().head(); reader.indexed(head, end) {
 		t.Errorf("everything is wanted and the indexes are still asked: %+v", reader.plan)
 	}
 }

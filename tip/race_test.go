@@ -64,9 +64,17 @@ func TestLapped(t *testing.T) {
 		if rnd.IntN(5) == 0 {
 			tip.Publish()
 		}
-		if rnd.IntN(10_000) == 0 {
+		switch rnd.IntN(20_000) {
+		case 0, 1:
 			seq += rnd.Uint64N(50)
 			tip.Reset(seq + 1)
+		case 2, 3, 4:
+			tip.Publish()
+			empty := small(16 << 10) // who read the other one finds nothing that is left
+			empty.Reset(seq + 1)
+			if !tip.Become(empty) {
+				t.Error("not taken over")
+			}
 		}
 	}
 	tip.Publish()

@@ -8,7 +8,8 @@ import (
 // Reader walks the wanted messages of the tip in order. For one goroutine. It
 // needs no closing.
 type Reader struct {
-	tip    *Tip
+	of     *Tip
+	tip    *held
 	sel    *topic.Selection
 	method Method
 
@@ -24,17 +25,14 @@ type Reader struct {
 	stretch  stretch
 }
 
-// NewReader starts behind seq after. The reader and the selection belong to the
-// same goroutine.
-func (t *Tip) NewReader(sel *topic.Selection, after uint64) *Reader {
-	return &Reader{tip: t, sel: sel, scanned: after, plan: plan{density: unknown}}
-}
-
 // Seek moves the reader to behind seq after: for one that comes back from the
 // history.
 func (r *Reader) Seek(after uint64) {
 	r.scanned, r.placed = after, false
 	r.stretch.end()
+	if now := r.of.now(); r.tip != now {
+		r.tip, r.cursors, r.gathered = now, nil, 0
+	}
 }
 
 // Method is how a reader finds its messages.
@@ -68,8 +66,8 @@ func (o *output) add(records []byte, count int) {
 
 // Read appends padded records of wanted messages to dst until the next one would
 // exceed limit bytes (one message is appended whatever its size) or the head is
-// reached. It never blocks. ErrEvicted means that Scanned+1 is below the floor;
-// what was appended before is valid and counted in Progress all the same.
+// reached. It never blocks. ErrEvicted means that Scanned+1 is below the floor, or was
+// when the tip became what another one held; what was appended before is valid and counted in Progress all the same.
 func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) {
 	out := output{dst: dst, room: limit}
 	more, err := true, error(nil)
@@ -84,6 +82,9 @@ func (r *Reader) Read(dst []byte, limit int) ([]byte, message.Progress, error) {
 // step reads on for one stretch, or one chunk, inside the grace. It reports
 // whether there may be more to do.
 func (r *Reader) step(out *output) (more bool, err error) {
+	if r.tip.retired.Load() {
+		return false, ErrEvicted
+	}
 	if r.stretch.pending() {
 		return r.deliver(out), nil
 	}

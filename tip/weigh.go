@@ -20,10 +20,10 @@ const (
 // seq after up to seq until, or to the head if that comes first. ErrEvicted means that
 // a part of them has left the ring. Any goroutine, as long as the selection is its own.
 func (t *Tip) Weigh(sel *topic.Selection, after, until uint64) (Share, error) {
-	return t.weigh(sel, after, until, weighedAll)
+	return t.now().weigh(sel, after, until, weighedAll)
 }
 
-func (t *Tip) weigh(sel *topic.Selection, after, until, all uint64) (Share, error) {
+func (t *held) weigh(sel *topic.Selection, after, until, all uint64) (Share, error) {
 	head, end := t.head()
 	until = min(until, head)
 	if after >= until {
@@ -52,7 +52,7 @@ func (t *Tip) weigh(sel *topic.Selection, after, until, all uint64) (Share, erro
 }
 
 // placeOf is the position behind the record of a seq.
-func (t *Tip) placeOf(seq, head, end uint64) (uint64, error) {
+func (t *held) placeOf(seq, head, end uint64) (uint64, error) {
 	side := t.grace.enter()
 	defer t.grace.leave(side)
 	r := Reader{tip: t, scanned: seq}
@@ -62,7 +62,7 @@ func (t *Tip) placeOf(seq, head, end uint64) (uint64, error) {
 
 // weighing counts what is wanted between two positions.
 type weighing struct {
-	tip             *Tip
+	tip             *held
 	sel             *topic.Selection
 	lo, hi          uint64 // positions
 	all             uint64 // so many are asked for their sizes

@@ -137,6 +137,9 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 		files += ", compacting"
 	}
 	tip := fmt.Sprintf("%s of %s", Bytes(s.Tip.GetBytes()), Bytes(s.Tip.GetCapacityBytes()))
+	if from := s.Tip.GetFillFromSeq(); from > 0 {
+		tip += fmt.Sprintf(", %d%% filled", 100*(s.Tip.FillAtSeq+1-from)/max(s.LastSeq+1-min(from, s.LastSeq), 1))
+	}
 	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files, n.Address}, "\t")
 }
 

@@ -150,8 +150,9 @@ func (m *machine) start() {
 func (m *machine) bootNow() {
 	m.starts++
 	p, err := m.boot()
-	if err != nil && m.isExcused() { // the operator looks after the disk
+	if err != nil && m.isExcused() { // the operator looks after the disk, as in ended
 		m.disk.ClearFaults()
+		m.disk.Crash()
 		p, err = m.boot()
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // events are what must come up now and then, or the histories are not as hard as
 // they look. TestSim asks for all of them over a hundred histories.
 var events = []string{
-	"a snapshot was sent", "a data file was fetched", "segments became stores",
+	"a snapshot was sent", "a data file was fetched", "segments became stores", "a tip was filled from the history",
 	"a retry was a duplicate", "a condition failed", "a number was missing", "an outcome stayed unknown", "a batch was refused",
 	"a reader resumed on another node", "a reader fell behind the tip", "a reader passed 1000 messages",
 	"a node ended by itself", "a file was damaged", "all machines were down at once",

@@ -69,6 +69,9 @@ func Run(o Options) Report {
 			if s.Stores > 0 {
 				c.saw("segments became stores")
 			}
+			if s.Fill.Fills > 0 {
+				c.saw("a tip was filled from the history")
+			}
 		}
 		m.stop()
 	}

@@ -15,6 +15,7 @@ import (
 	"chorale/message"
 	"chorale/node/engine/building"
 	"chorale/node/engine/fetching"
+	"chorale/node/engine/filling"
 	"chorale/node/engine/leading"
 	"chorale/node/engine/machine"
 	"chorale/node/engine/pace"
@@ -22,6 +23,7 @@ import (
 	"chorale/node/engine/upkeep"
 	"chorale/node/watchdog"
 	"chorale/raftfsm"
+	"chorale/recovery"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -78,6 +80,7 @@ type Engine struct {
 	caughtUp   latch // see readiness.go
 	compaction *building.State
 	upkeep     *upkeep.Keeper
+	filler     *filling.Filler
 	// life ends when Run begins to end; its cause says why.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -138,9 +141,17 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	}
 	e.machine = machine.New(raftfsm.New(raftfsm.Options{
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
-	}), e.dog)
+	}), e.dog, func() { e.filler.Again() })
+	e.filler = filling.New(filling.Options{
+		Source: e.source(), Still: e.machine.Still, Ready: e.caughtUp.done(), Log: e.log.Named("tip"),
+	})
 	e.roster = e.newRoster()
 	return e, nil
+}
+
+// source is what all readers of the stream read.
+func (e *Engine) source() recovery.Source {
+	return recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
 }
 
 func (e *Engine) halt(err error) {

@@ -221,6 +221,10 @@ func TestRestart(t *testing.T) {
 		if got := c.sameEverywhere(); len(got) != 400 {
 			t.Errorf("%d messages, want 400", len(got))
 		}
+		for _, n := range c.nodes {
+			c.until(fmt.Sprintf("the tip of %s is filled", n.id), func() bool { return n.engine.Floor() == 1 })
+		}
+		c.sameEverywhere()
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"chorale/node/engine/filling"
 	"chorale/node/engine/roster"
 	"chorale/node/engine/upkeep"
 	"chorale/raftfsm"
@@ -109,9 +110,10 @@ type Status struct {
 	// Partitions is the number of topic partitions.
 	Partitions   uint32
 	Tip          tip.Stats
-	Files        int    // of the manifest
-	Stores       int    // of these
-	Plan         uint64 // index of the active plan, 0 for none
+	Fill         filling.Status // of the tip
+	Files        int            // of the manifest
+	Stores       int            // of these
+	Plan         uint64         // index of the active plan, 0 for none
 	FileBytes    int64
 	MissingFiles int
 	DurableEnd   uint64
@@ -135,6 +137,7 @@ func (e *Engine) Status() Status {
 		Topics:     e.topics.Len(),
 		Partitions: e.topics.Partitions(),
 		Tip:        e.tip.Stats(),
+		Fill:       e.filler.Status(),
 		DurableEnd: e.history.DurableEnd(),
 		Mismatches: e.mismatches.Load(),
 		Lacking:    e.Lacking(),

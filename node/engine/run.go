@@ -61,7 +61,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return e.committer.collect()
 	}, func(error) {})
 	for _, actor := range []func(context.Context) error{
-		e.lead, e.history.Build, e.upkeep.Repair, e.upkeep.Scrub, e.snapshot, e.dog.Run, e.catchUp, e.compact, e.roster.Watch,
+		e.lead, e.history.Build, e.upkeep.Repair, e.upkeep.Scrub, e.snapshot, e.dog.Run, e.catchUp, e.compact, e.roster.Watch, e.filler.Run,
 	} {
 		g.Add(func() error { return actor(work) }, func(error) { endOfWork() })
 	}

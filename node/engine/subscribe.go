@@ -69,7 +69,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if q.UntilTip {
 		s.Until = max(e.End(), q.Until, after)
 	}
-	s.source = recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
+	s.source = e.source()
 	s.cursor = recovery.NewCursor(s.source, filters, after)
 	s.explain = e.upkeep.Explain
 	return s, nil

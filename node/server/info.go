@@ -77,6 +77,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 			FloorSeq: st.Tip.Floor, HeadSeq: st.Tip.Head,
 			Bytes: uint64(st.Tip.Bytes), CapacityBytes: uint64(st.Tip.Capacity),
 			PoolBlocks: uint64(st.Tip.Blocks), PoolFreeBlocks: uint64(st.Tip.FreeBlocks),
+			FillFromSeq: st.Fill.From, FillAtSeq: st.Fill.At,
 		},
 		History: &api.HistoryStatus{
 			Segments: uint64(st.Files - st.Stores), Stores: uint64(st.Stores), Bytes: uint64(st.FileBytes), Plan: st.Plan,

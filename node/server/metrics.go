@@ -103,6 +103,8 @@ var stateMetrics = []stateMetric{
 	gauge("tip_head_seq", "Newest message in the tip.", func(s engine.Status) float64 { return float64(s.Tip.Head) }),
 	gauge("tip_bytes", "Bytes of messages in the tip.", func(s engine.Status) float64 { return float64(s.Tip.Bytes) }),
 	gauge("tip_capacity_bytes", "Bytes that the tip has room for.", func(s engine.Status) float64 { return float64(s.Tip.Capacity) }),
+	gauge("tip_fill_from_seq", "While the tip is filled behind a restart, the message that it will begin with; else 0.", func(s engine.Status) float64 { return float64(s.Fill.From) }),
+	gauge("tip_fill_at_seq", "While the tip is filled behind a restart, how far that is; else 0.", func(s engine.Status) float64 { return float64(s.Fill.At) }),
 	gauge("tip_pool_blocks", "Index blocks of the pool.", func(s engine.Status) float64 { return float64(s.Tip.Blocks) }),
 	gauge("tip_pool_free_blocks", "Index blocks of the pool that are free.", func(s engine.Status) float64 { return float64(s.Tip.FreeBlocks) }),
 	gauge("history_files", "Files of the manifest.", func(s engine.Status) float64 { return float64(s.Files) }),

@@ -24,11 +24,12 @@ type Machine struct {
 	// bytes and entries were applied since the last snapshot.
 	bytes, entries atomic.Int64
 	passage        passage
+	restored       func()
 }
 
-// New wraps a state machine.
-func New(fsm *raftfsm.FSM, dog *watchdog.Dog) *Machine {
-	return &Machine{FSM: fsm, dog: dog, turn: data.NewIOLock()}
+// New wraps a state machine. restored is told of each restore.
+func New(fsm *raftfsm.FSM, dog *watchdog.Dog, restored func()) *Machine {
+	return &Machine{FSM: fsm, dog: dog, turn: data.NewIOLock(), restored: restored}
 }
 
 // Apply implements raft.FSM.
@@ -71,7 +72,18 @@ func (m *Machine) Restore(r io.ReadCloser) error {
 	defer m.passage.taken()
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	return m.FSM.Restore(r)
+	err := m.FSM.Restore(r)
+	if err == nil {
+		m.restored()
+	}
+	return err
+}
+
+// Still runs f while nothing is applied. Any goroutine.
+func (m *Machine) Still(f func()) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	f()
 }
 
 // Snapshots wraps the store of snapshots that Raft is given with this machine.
