@@ -178,6 +178,17 @@ func (n *Node) Kill() error {
 // not tell.
 func (n *Node) CPU() time.Duration { return CPU(n.PID()) }
 
+// Resident is the memory of a running node; 0 where the system does not tell.
+func (n *Node) Resident() int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.PID()))
+	fields := strings.Fields(string(b))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
 // CPU is the processor time that a process has taken, user and system; 0 where the
 // system does not tell it as Linux does.
 func CPU(pid int) time.Duration {

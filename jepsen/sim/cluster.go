@@ -343,8 +343,8 @@ func (m *machine) crash(power bool) {
 	}
 }
 
-// stop ends the process as an operator would, who may meet another that replaces the
-// disk.
+// stop ends the process as an operator would, who may meet another that removes the node, or
+// replaces its disk.
 func (m *machine) stop() {
 	folder, p := m.folder.Load(), m.take()
 	if p == nil {
@@ -352,7 +352,7 @@ func (m *machine) stop() {
 	}
 	p.kill()
 	<-p.ended
-	if p.err != nil && !m.isExcused() && m.folder.Load() == folder {
+	if p.err != nil && !m.wasRemoved(p.err) && !m.isExcused() && m.folder.Load() == folder {
 		m.c.found("bad-stop", "%s was stopped gracefully and says: %v", m.name, p.err)
 	}
 }
