@@ -17,11 +17,11 @@ import (
 	"chorale/node/engine"
 )
 
-// Bounds in virtual time after everything is healed. Raft alone may wait 10 s
-// before it tries a follower again.
+// Bounds in virtual time after everything is healed. Raft alone may wait 10.24 s
+// before it tries a follower again, which knows no leader until then.
 const (
 	settleWithin  = 40 * time.Second
-	publishWithin = 10 * time.Second
+	publishWithin = 15 * time.Second
 )
 
 // Report is what became of one history.
