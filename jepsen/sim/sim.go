@@ -17,11 +17,12 @@ import (
 	"chorale/node/engine"
 )
 
-// Bounds in virtual time after everything is healed. Raft alone may wait 10.24 s
-// before it tries a follower again, which knows no leader until then.
+// Bounds in virtual time after everything is healed. A leader may wait 30 s for the answer of
+// a node that was killed while it took a snapshot in, and Raft 10.24 s more before it tries
+// that one again, which knows no leader until then.
 const (
-	settleWithin  = 40 * time.Second
-	publishWithin = 15 * time.Second
+	settleWithin  = 45 * time.Second
+	publishWithin = 45 * time.Second
 )
 
 // Report is what became of one history.
