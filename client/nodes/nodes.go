@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 )
 
 const (
@@ -22,8 +23,12 @@ const (
 	// about as long as backoffMax: longer rests would be what a failover waits for.
 	backoffMin = 25 * time.Millisecond
 	backoffMax = 500 * time.Millisecond
-	// A node that does not complete a connection in this time is passed over.
+	// A node that does not complete a connection in this time has failed.
 	connectTimeout = 3 * time.Second
+	// A node that has no connection after connectGrace is passed over while there are
+	// others, and goes on connecting. A machine that is switched off does not refuse: all
+	// of connectTimeout would be what a failover to its neighbour waits for.
+	connectGrace = 250 * time.Millisecond
 )
 
 // Node is one address and its connection.
@@ -73,9 +78,44 @@ func Dial(addresses []string, more ...grpc.DialOption) (*Set, error) {
 // All lists the nodes, in the order of their addresses in Dial.
 func (s *Set) All() []*Node { return s.list }
 
-// Next is the node to try now: one that is not resting, in turn; if all rest, it
-// waits for the first to be rested. The error is the context's.
+// Next is the node to try now: one that is not resting, in turn, and that is connected or
+// has failed to connect; if all rest, it waits for the first to be rested. Where no node
+// does either in time it is one that is still connecting. The error is the context's.
 func (s *Set) Next(ctx context.Context) (*Node, error) {
+	slow := map[*Node]bool{}
+	for {
+		n, err := s.rested(ctx)
+		if err != nil || n.settles(ctx) {
+			return n, err
+		}
+		if slow[n] = true; len(slow) == len(s.list) {
+			return n, ctx.Err()
+		}
+		s.Failed(n)
+	}
+}
+
+// settles waits until the node is connected, or could not be, and not for long.
+func (n *Node) settles(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, connectGrace)
+	defer cancel()
+	for {
+		state := n.conn.GetState()
+		switch state {
+		case connectivity.Idle:
+			n.conn.Connect()
+		case connectivity.Connecting:
+		default:
+			return true
+		}
+		if !n.conn.WaitForStateChange(ctx, state) {
+			return false
+		}
+	}
+}
+
+// rested is the node whose turn it is.
+func (s *Set) rested(ctx context.Context) (*Node, error) {
 	for {
 		n, rested := s.pick()
 		wait := time.Until(rested)

@@ -2,7 +2,10 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +14,20 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-func set(t *testing.T, n int) *Set {
+// set is a set of nodes that refuse to be connected to, but for some that say nothing.
+func set(t *testing.T, n int, silent ...string) *Set {
 	var addresses []string
 	for i := range n {
 		addresses = append(addresses, fmt.Sprintf("passthrough:///n%d", i))
 	}
-	s, err := Dial(addresses, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	dialer := grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		if slices.Contains(silent, address) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return nil, errors.New("connection refused")
+	})
+	s, err := Dial(addresses, grpc.WithTransportCredentials(insecure.NewCredentials()), dialer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +94,43 @@ func TestNextEndsWithItsContext(t *testing.T) {
 			s.Failed(next(t, s))
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if n, err := s.Next(ctx); err != context.DeadlineExceeded {
+			t.Fatal(n, err)
+		}
+	})
+}
+
+func TestSilentNodesArePassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, 3, "n0", "n1")
+		begin := time.Now()
+		for range 5 {
+			if n := next(t, s); n != s.list[2] {
+				t.Fatalf("it is the turn of %s, which does not even refuse", n.Address)
+			}
+		}
+		if d := time.Since(begin); d > 3*connectGrace {
+			t.Fatalf("the one that answers was found after %v", d)
+		}
+	})
+}
+
+func TestWhereAllAreSilentOneIsGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, 2, "n0", "n1")
+		begin := time.Now()
+		next(t, s)
+		if d := time.Since(begin); d > 3*connectGrace {
+			t.Fatalf("waited for %v", d)
+		}
+	})
+}
+
+func TestNextEndsWhileNobodyConnects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := set(t, 2, "n0", "n1")
+		ctx, cancel := context.WithTimeout(context.Background(), connectGrace/2)
 		defer cancel()
 		if n, err := s.Next(ctx); err != context.DeadlineExceeded {
 			t.Fatal(n, err)
