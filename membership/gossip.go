@@ -55,6 +55,8 @@ const (
 	// reclaim is when a dead node's name may come back from another address.
 	reclaim   = 5 * time.Second
 	leaveWait = 500 * time.Millisecond
+	// answerWait is how long a node may take to answer when it is asked for what it knows.
+	answerWait = 2 * time.Second
 )
 
 // Gossip is a running gossip. Safe for concurrent use.
@@ -97,6 +99,7 @@ func Start(c Config) (*Gossip, error) {
 	m.ProbeTimeout = time.Second
 	m.ProbeInterval = 2 * time.Second
 	m.DeadNodeReclaimTime = reclaim
+	m.TCPTimeout = answerWait
 	d := delegate{g}
 	m.Delegate, m.Events, m.Conflict = d, d, d
 	m.Logger = c.Log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
@@ -135,7 +138,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := g.Changed()
 		wait := joinTogether
-		if !g.join() {
+		if !g.join(ctx) {
 			wait = joinAlone
 		}
 		if known := g.addresses(); !slices.Equal(known, saved) && len(known) > 0 {
@@ -168,12 +171,16 @@ func (g *Gossip) Run(ctx context.Context) error {
 // Close ends the gossip at once. Run says goodbye before.
 func (g *Gossip) Close() error { return g.list.Shutdown() }
 
-// join asks seeds and known nodes; true if anybody else is there.
-func (g *Gossip) join() bool {
-	ask := append(slices.Clone(g.config.Seeds), g.config.Known...)
-	if len(ask) > 0 {
-		if _, err := g.list.Join(ask); err != nil {
-			g.config.Log.Debug("some seeds did not answer", "error", err)
+// join asks seeds and known nodes; true if anybody else is there. One after the other, so
+// that a node which ends waits for one of them at most: those that are switched off keep
+// silent for as long as they are asked.
+func (g *Gossip) join(ctx context.Context) bool {
+	for _, a := range append(slices.Clone(g.config.Seeds), g.config.Known...) {
+		if ctx.Err() != nil {
+			break
+		}
+		if _, err := g.list.Join([]string{a}); err != nil {
+			g.config.Log.Debug("a seed did not answer", "address", a, "error", err)
 		}
 	}
 	return g.list.NumMembers() > 1
