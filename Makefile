@@ -57,6 +57,10 @@ jepsen: sim ## make sim, planted bugs, and ROUNDS=20 of kill -9 on real processe
 	$(GO) test -count=1 -timeout 0 -v ./jepsen/mutations
 	$(GO) test -count=1 -timeout 0 -v ./jepsen/procs -rounds $(ROUNDS)
 
+.PHONY: life
+life: ## 5,000 messages/s through 3, 5 and 3 nodes, and ROUNDS=20 of add, promote, remove, wipe
+	$(GO) test -count=1 -timeout 30m -v -run 'TestLife$$|TestWipes$$' ./jepsen/procs -rate 5000 -rounds $(ROUNDS) -calm 3s -gap 2s
+
 .PHONY: bench
 bench: ## the Go benchmarks; the product's own are `chorale bench`
 	$(GO) test -run '^$$' -bench . -benchmem ./...

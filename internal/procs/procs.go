@@ -1,5 +1,5 @@
-// Package procs runs a cluster of real processes on loopback, for the demo, the
-// benchmarks and the chaos that kills them.
+// Package procs runs a cluster of real processes, for the demo, the benchmarks and the
+// chaos that kills them: on loopback, or wherever the caller has places.
 package procs
 
 import (
@@ -29,86 +29,143 @@ const (
 	pollEvery = 20 * time.Millisecond
 )
 
-// Node is one node: how it is started, and its process while that runs. For one
-// goroutine.
-type Node struct {
-	Name, API, HTTP string
-	Raft, Gossip    string
-	Dir             string
-	binary          string
-	args            []string
-	log             string // file
-	cmd             *exec.Cmd
+// Place is where a node runs: its addresses, and how a process is started there; nil is
+// as everywhere.
+type Place struct {
+	API, HTTP, Raft, Gossip string
+	Launch                  func(*exec.Cmd) error
 }
 
-// Cluster is some nodes on ports that were free a moment ago.
-type Cluster struct {
-	Nodes []*Node
-
-	binary, dir, seeds string
-	extra              []string
+// At is a place with an address of its own, so with the usual ports.
+func At(host string, launch func(*exec.Cmd) error) Place {
+	at := func(port string) string { return net.JoinHostPort(host, port) }
+	return Place{API: at("7070"), HTTP: at("7071"), Raft: at("7072"), Gossip: at("7073"), Launch: launch}
 }
 
-// New prepares a cluster of n nodes with folders and logs below dir; extra are
-// further arguments of `chorale serve`. Nothing is started.
-func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
-	if _, err := os.Stat(binary); err != nil {
-		return nil, fmt.Errorf("%w (make build makes it)", err)
-	}
+// Loopback are places on loopback with ports that were free a moment ago.
+func Loopback(n int) ([]Place, error) {
 	ports, err := FreePorts(n * listeners)
 	if err != nil {
 		return nil, err
 	}
-	var joins []string
-	for i := range n {
-		joins = append(joins, ports[i*listeners+3])
+	var out []Place
+	for p := range slices.Chunk(ports, listeners) {
+		out = append(out, Place{API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3]})
 	}
-	c := &Cluster{binary: binary, dir: dir, seeds: strings.Join(joins, ","), extra: extra}
-	for i := range n {
-		p := ports[i*listeners:]
-		name := fmt.Sprintf("n%d", i+1)
-		data := filepath.Join(dir, name)
-		args := []string{"serve", "--id", name, "--data", data, "--bootstrap-expect", fmt.Sprint(n),
-			"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3]}
-		if n > 1 {
-			args = append(args, "--join", strings.Join(joins, ","))
+	return out, nil
+}
+
+// Node is one node: how it is started, and its process while that runs. For one
+// goroutine, but for name and place, which stay.
+type Node struct {
+	Name string
+	Place
+	Dir    string
+	binary string
+	expect int      // nodes that found the cluster; 0 for one that joins
+	seeds  []string // gossip addresses of others
+	extra  []string
+	log    string // file
+	cmd    *exec.Cmd
+}
+
+// Cluster is some nodes.
+type Cluster struct {
+	Nodes []*Node
+
+	binary, dir string
+	extra       []string
+}
+
+// New prepares a cluster of n nodes on loopback, with folders and logs below dir; extra
+// are further arguments of `chorale serve`. Nothing is started.
+func New(binary, dir string, n int, extra ...string) (*Cluster, error) {
+	places, err := Loopback(n)
+	if err != nil {
+		return nil, err
+	}
+	return NewAt(binary, dir, places, extra...)
+}
+
+// NewAt is New with a node at each of the places.
+func NewAt(binary, dir string, places []Place, extra ...string) (*Cluster, error) {
+	if _, err := os.Stat(binary); err != nil {
+		return nil, fmt.Errorf("%w (make build makes it)", err)
+	}
+	c := &Cluster{binary: binary, dir: dir, extra: extra}
+	for i, p := range places {
+		n := c.node(fmt.Sprintf("n%d", i+1), p)
+		n.expect = len(places)
+		c.Nodes = append(c.Nodes, n)
+	}
+	if len(places) > 1 {
+		for _, n := range c.Nodes {
+			n.Meet(c.Nodes...)
 		}
-		c.Nodes = append(c.Nodes, &Node{
-			Name: name, API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3], Dir: data, binary: binary,
-			args: append(args, extra...), log: data + ".log",
-		})
 	}
 	return c, nil
 }
 
-// Joiner prepares a node with an empty folder that joins the cluster when it is
-// started. It is not among Nodes.
+func (c *Cluster) node(name string, at Place) *Node {
+	data := filepath.Join(c.dir, name)
+	return &Node{Name: name, Place: at, Dir: data, binary: c.binary, extra: c.extra, log: data + ".log"}
+}
+
+// Joiner prepares a node on loopback with an empty folder that joins the cluster when it
+// is started. It is not among Nodes.
 func (c *Cluster) Joiner(name string) (*Node, error) {
-	p, err := FreePorts(listeners)
+	p, err := Loopback(1)
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(c.dir, name)
-	args := []string{"serve", "--id", name, "--data", data, "--join", c.seeds,
-		"--api-addr", p[0], "--http-addr", p[1], "--raft-addr", p[2], "--gossip-addr", p[3]}
-	return &Node{
-		Name: name, API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3], Dir: data, binary: c.binary,
-		args: append(args, c.extra...), log: data + ".log",
-	}, nil
+	return c.JoinerAt(name, p[0]), nil
+}
+
+// JoinerAt is Joiner at a place.
+func (c *Cluster) JoinerAt(name string, at Place) *Node {
+	n := c.node(name, at)
+	n.Meet(c.Nodes...)
+	return n
 }
 
 // Rejoiner is a node of the cluster's founding as it joins again, after its folder was
 // removed: without the flags of the founding.
 func (c *Cluster) Rejoiner(n *Node) *Node {
 	again := *n
-	again.args, again.cmd = slices.Clone(n.args), nil
-	i := slices.Index(again.args, "--bootstrap-expect")
-	again.args = slices.Delete(again.args, i, i+2)
+	again.expect, again.cmd = 0, nil
 	return &again
 }
 
+// Moved is a node that does not run as it is started at another place.
+func (n *Node) Moved(to Place) *Node {
+	again := *n
+	again.Place, again.cmd = to, nil
+	return &again
+}
+
+// Meet tells a node whom it is to join, the next time that it is started.
+func (n *Node) Meet(others ...*Node) {
+	n.seeds = nil
+	for _, o := range others {
+		n.seeds = append(n.seeds, o.Gossip)
+	}
+}
+
 // With adds arguments of `chorale serve`, which go before those that are there.
-func (n *Node) With(args ...string) { n.args = append(slices.Clone(n.args), args...) }
+func (n *Node) With(args ...string) { n.extra = append(slices.Clone(n.extra), args...) }
+
+// args are the arguments of the process.
+func (n *Node) args() []string {
+	out := []string{"serve", "--id", n.Name, "--data", n.Dir,
+		"--api-addr", n.API, "--http-addr", n.HTTP, "--raft-addr", n.Raft, "--gossip-addr", n.Gossip}
+	if n.expect > 0 {
+		out = append(out, "--bootstrap-expect", fmt.Sprint(n.expect))
+	}
+	if len(n.seeds) > 0 {
+		out = append(out, "--join", strings.Join(n.seeds, ","))
+	}
+	return append(out, n.extra...)
+}
 
 // Log is all that the node has written so far, in all its lives.
 func (n *Node) Log() ([]byte, error) { return os.ReadFile(n.log) }
@@ -155,11 +212,15 @@ func (n *Node) Start() error {
 		return err
 	}
 	defer log.Close() // the process has its own
-	cmd := exec.Command(n.binary, n.args...)
+	cmd := exec.Command(n.binary, n.args()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// The settings of whoever runs this are not the cluster's.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "CHORALE_") })
-	if err := cmd.Start(); err != nil {
+	launch := n.Launch
+	if launch == nil {
+		launch = (*exec.Cmd).Start
+	}
+	if err := launch(cmd); err != nil {
 		return err
 	}
 	n.cmd = cmd
@@ -213,18 +274,32 @@ func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
 // Stop ends all nodes: asked first, then killed.
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes {
-		if n.Running() {
-			n.Signal(syscall.SIGCONT) // a paused one could not hear
-			n.Signal(syscall.SIGTERM)
-		}
+		n.ask()
 	}
 	for _, n := range c.Nodes {
-		if n.Running() {
-			late := time.AfterFunc(stopWait, func() { n.cmd.Process.Kill() })
-			n.cmd.Wait()
-			late.Stop()
-			n.cmd = nil
-		}
+		n.await()
+	}
+}
+
+// Stop ends a node as an operator does; it is killed if that takes too long.
+func (n *Node) Stop() {
+	n.ask()
+	n.await()
+}
+
+func (n *Node) ask() {
+	if n.Running() {
+		n.Signal(syscall.SIGCONT) // a paused one could not hear
+		n.Signal(syscall.SIGTERM)
+	}
+}
+
+func (n *Node) await() {
+	if n.Running() {
+		late := time.AfterFunc(stopWait, func() { n.cmd.Process.Kill() })
+		n.cmd.Wait()
+		late.Stop()
+		n.cmd = nil
 	}
 }
 

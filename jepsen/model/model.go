@@ -4,6 +4,7 @@
 package model
 
 import (
+	"sort"
 	"strings"
 
 	"chorale/jepsen/history"
@@ -33,13 +34,14 @@ func matchLevels(filter, topic []string) bool {
 }
 
 // Select is what a subscriber to filters must be delivered of the stream in
-// (after, to].
+// (after, to]. The stream is in the order of its seqs.
 func Select(stream []history.Message, filters []string, after, to uint64) []history.Message {
 	var out []history.Message
 	wanted := map[string]bool{}
-	for _, m := range stream {
-		if m.Seq <= after || m.Seq > to {
-			continue
+	first := sort.Search(len(stream), func(i int) bool { return stream[i].Seq > after })
+	for _, m := range stream[first:] {
+		if m.Seq > to {
+			break
 		}
 		match, asked := wanted[m.Topic]
 		if !asked {

@@ -8,13 +8,18 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// device is what a host calls its end of the cable.
-const device = "eth0"
+const (
+	// device is what a host calls its end of the cable.
+	device = "eth0"
+	// upWait bounds the wait for the kernel; a second is usual at worst.
+	upWait = 10 * time.Second
+)
 
 // Host is a host of a network.
 type Host struct {
@@ -148,6 +153,23 @@ func (h *Host) attach(name string) (err error) {
 		return fmt.Errorf("turn on device %s of %s: %w", name, h, err)
 	}
 	return nil
+}
+
+// awaitUp returns when a device carries packets: the kernel turns it on in its own time, and
+// what is sent before that is lost.
+func awaitUp(handle *netlink.Handle, name string) error {
+	for limit := time.Now().Add(upWait); ; time.Sleep(time.Millisecond) {
+		link, err := handle.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("device %s: %w", name, err)
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("device %s is %v, and not up in %v", name, link.Attrs().OperState, upWait)
+		}
+	}
 }
 
 // aim brings the table of hardware addresses in line with what is cut.

@@ -98,7 +98,7 @@ func (n *Network) Host() (_ *Host, err error) {
 			err = errors.Join(err, h.aim(other), other.aim(h))
 		}
 	}
-	return h, err
+	return h, errors.Join(err, awaitUp(h.handle, device), awaitUp(n.clients.handle, attrs.Name), awaitUp(n.clients.handle, bridge))
 }
 
 // name gives the next addresses.

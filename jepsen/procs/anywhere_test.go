@@ -40,7 +40,7 @@ func TestPublishAnywhere(t *testing.T) {
 		{"through a node that loses leadership", leader, follower, func() { a.paused(leader) }},
 	} {
 		a.note("%s: %s", c.what, c.through.Name)
-		p, err := newPublisher(a.rec, i+1, c.through)
+		p, err := newPublisher(a.rec, i+1, few, c.through)
 		a.must(err)
 		var sent []client.Message
 		for k := range count {
@@ -66,7 +66,7 @@ func (a *arena) again(ctx context.Context, producer int, through *procs.Node, se
 			first[string(u.Messages[0].Body)] = at.Seq
 		}
 	}
-	p, err := newPublisher(&history.Recorder{}, producer, through)
+	p, err := newPublisher(&history.Recorder{}, producer, few, through)
 	a.must(err)
 	for i, m := range sent {
 		ack, err := p.p.Publish(ctx, m).Wait(ctx)

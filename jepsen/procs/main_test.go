@@ -1,7 +1,8 @@
-// Package procs kills and pauses the processes of a real cluster on loopback while
-// idempotent publishers publish, and judges the history: every acknowledged
-// message is there once, in the order of its publisher, the same bytes on all
-// nodes. TestRounds is the short form; make jepsen runs the long one.
+// Package procs kills, pauses, cuts off, replaces and moves the processes of a real
+// cluster while idempotent publishers publish, and judges the history: every
+// acknowledged message is there once, in the order of its publisher, the same bytes on
+// all nodes. What runs by itself is the short form; make jepsen and make life run the
+// long ones.
 package procs
 
 import (
@@ -11,10 +12,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"chorale/jepsen/netns"
 )
 
 var (
-	rounds = flag.Int("rounds", 3, "rounds of TestRounds")
+	rounds = flag.Int("rounds", 3, "rounds of TestRounds, TestPartitions and TestWipes")
+	rate   = flag.Int("rate", 400, "messages a second of TestLife and TestWipes")
+	calm   = flag.Duration("calm", 500*time.Millisecond, "how long TestLife and TestWipes go on after each change")
+	gap    = flag.Duration("gap", 0, "fail TestLife and TestWipes if a publisher waits longer for its next answer; 0 only tells")
 	seed   = flag.Uint64("seed", 1, "what the rounds are drawn from")
 	keep   = flag.String("keep", "", "folder for the history, also if nothing was found")
 	judged = flag.String("history", "", "judge this history again and run nothing")
@@ -25,7 +32,11 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(run(m))
+	code, ran := netns.Enter()
+	if !ran {
+		code = run(m)
+	}
+	os.Exit(code)
 }
 
 func run(m *testing.M) int {

@@ -2,6 +2,8 @@ package procs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/client"
 	"chorale/internal/procs"
 )
 
@@ -39,7 +42,7 @@ func TestMembers(t *testing.T) {
 	var clients sync.WaitGroup
 	var ps []*publisher
 	for i := range publishers {
-		p, err := newPublisher(a.rec, i+1, everybody...)
+		p, err := newPublisher(a.rec, i+1, few, everybody...)
 		a.must(err)
 		ps = append(ps, p)
 		clients.Go(func() { p.run(ctx) })
@@ -90,8 +93,37 @@ func (a *arena) join(n *procs.Node) {
 		a.must(n.Start())
 	}
 	a.cluster.Nodes = append(a.cluster.Nodes, n)
-	a.until(ctx, n.Name+" votes", func(m *api.Member) bool { return m.GetNodeId() == n.Name && m.Role == api.Member_VOTER })
+	a.becomes(ctx, n, api.Member_VOTER)
 	a.must(n.AwaitReady(ctx, 0))
+}
+
+// becomes waits for a role that a node is to have.
+func (a *arena) becomes(ctx context.Context, n *procs.Node, role api.Member_Role) {
+	a.t.Helper()
+	a.until(ctx, fmt.Sprintf("%s is a %v", n.Name, role), func(m *api.Member) bool { return m.GetNodeId() == n.Name && m.Role == role && m.Wish == role })
+}
+
+// change changes a member. It asks again as an operator would while nobody leads, or while
+// the leader has not heard of enough nodes yet.
+func (a *arena) change(ctx context.Context, n *procs.Node, what api.ChangeMemberRequest_Change) {
+	a.t.Helper()
+	c, err := procs.Dial(a.cluster.Nodes...)
+	a.must(err)
+	defer c.Close()
+	for uncertain := false; ; time.Sleep(100 * time.Millisecond) {
+		err := c.Cluster(ctx, func(ctx context.Context, c api.ClusterClient) error {
+			_, err := c.ChangeMember(ctx, &api.ChangeMemberRequest{Change: what, NodeId: n.Name})
+			return err
+		})
+		refused := errors.Is(err, client.ErrRefused)
+		switch {
+		case err == nil, refused && uncertain: // it was done already
+			return
+		case ctx.Err() != nil, !refused && !errors.Is(err, client.ErrUnavailable) && !errors.Is(err, client.ErrUncertain):
+			a.t.Fatalf("%v of %s: %v", what, n.Name, err)
+		}
+		uncertain = uncertain || errors.Is(err, client.ErrUncertain)
+	}
 }
 
 // remove removes a node and waits until its process has ended with the reason.
@@ -101,14 +133,9 @@ func (a *arena) remove(n *procs.Node) {
 	defer cancel()
 	a.note("%s is removed", n.Name)
 	a.cluster.Nodes = slices.DeleteFunc(a.cluster.Nodes, func(m *procs.Node) bool { return m == n })
-	a.ask(ctx, func(ctx context.Context, c api.ClusterClient) error {
-		_, err := c.ChangeMember(ctx, &api.ChangeMemberRequest{Change: api.ChangeMemberRequest_REMOVE, NodeId: n.Name})
-		return err
-	})
+	a.change(ctx, n, api.ChangeMemberRequest_REMOVE)
 	a.removedBy(ctx, n)
-	a.until(ctx, n.Name+" is out", func(m *api.Member) bool {
-		return m.GetNodeId() == n.Name && m.Role == api.Member_NONE && m.Wish == api.Member_NONE
-	})
+	a.becomes(ctx, n, api.Member_NONE)
 }
 
 func (a *arena) removedBy(ctx context.Context, n *procs.Node) {

@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,20 +27,28 @@ type publisher struct {
 	rng      *rand.Rand
 	produced uint64
 	answered sync.WaitGroup
+	meter    meter
 }
 
-func newPublisher(rec *history.Recorder, id int, nodes ...*procs.Node) (*publisher, error) {
+// few undecided messages make a publisher wait: it goes no faster than answers come.
+const few = 500
+
+// newPublisher is the publisher of an id with at most so many undecided messages; 0 is as
+// many as a client allows.
+func newPublisher(rec *history.Recorder, id, undecided int, nodes ...*procs.Node) (*publisher, error) {
 	c, err := procs.Dial(nodes...)
 	if err != nil {
 		return nil, err
 	}
 	var producer client.ProducerID
 	binary.BigEndian.PutUint64(producer[:], uint64(id))
-	p, err := c.Publisher(client.PublisherOptions{Producer: producer, FirstNumber: 1, MaxMessages: 500, GiveUpAfter: 10 * time.Minute})
+	out := &publisher{id: id, rec: rec, client: c, rng: rand.New(rand.NewPCG(uint64(id), 1))}
+	out.p, err = c.Publisher(client.PublisherOptions{
+		Producer: producer, FirstNumber: 1, MaxMessages: undecided, GiveUpAfter: 10 * time.Minute, OnWait: out.meter.wait,
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := &publisher{id: id, rec: rec, p: p, client: c, rng: rand.New(rand.NewPCG(uint64(id), 1))}
 	for _, n := range nodes {
 		out.nodes += n.Name
 	}
@@ -87,6 +96,7 @@ func (p *publisher) publish(ctx context.Context, m client.Message) error {
 	err := p.p.PublishFunc(ctx, m, func(a client.Ack, err error) {
 		defer p.answered.Done()
 		p.rec.Answer(attempt, answer(a, err))
+		p.meter.answer(a.Seq, err)
 	})
 	if err != nil { // it was not taken, and done will not be called
 		p.rec.Answer(attempt, history.Attempt{Result: history.Failed, Error: err.Error()})
@@ -149,9 +159,42 @@ func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool,
 		case err != nil:
 			return fmt.Errorf("reader %d: %w", reader, err)
 		}
-		r.Messages = append(r.Messages, history.Message{
-			Seq: d.Seq, Prev: d.Prev, Time: d.Time.UnixNano(), Topic: d.Topic, Body: bodyOf(d.Headers, d.Payload),
-		})
+		r.Messages = append(r.Messages, seen(d))
 		r.To = d.Seq
 	}
+}
+
+// seen is a message as a history keeps it.
+func seen(d client.Delivery) history.Message {
+	return history.Message{Seq: d.Seq, Prev: d.Prev, Time: d.Time.UnixNano(), Topic: d.Topic, Body: bodies.same(d.Seq, bodyOf(d.Headers, d.Payload))}
+}
+
+// bodies are those of the messages that readers have seen.
+var bodies pool
+
+// pool keeps what many readers see of one message once; what differs stays apart. Safe for
+// concurrent use.
+type pool struct {
+	mu    sync.Mutex
+	bySeq map[uint64][]byte
+}
+
+func (p *pool) same(seq uint64, body []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, ok := p.bySeq[seq]
+	switch {
+	case ok && bytes.Equal(first, body):
+		return first
+	case !ok:
+		p.bySeq[seq] = body
+	}
+	return body
+}
+
+// empty forgets everything: the seqs of another cluster are others.
+func (p *pool) empty() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bySeq = map[uint64][]byte{}
 }
