@@ -7,6 +7,7 @@ import (
 
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/segments"
 )
@@ -15,46 +16,24 @@ var (
 	// ErrCorrupt marks an entry or a snapshot whose bytes are not what a node wrote.
 	ErrCorrupt = frames.ErrCorrupt
 	// ErrNewer marks an entry or a snapshot that a newer version wrote.
-	ErrNewer = frames.ErrNewer
+	ErrNewer = level.ErrNewer
 )
 
-// Kind tells the commands apart. The values are part of the log for ever.
-type Kind uint8
+// Kind tells the commands apart.
+type Kind = level.Kind
 
 // The commands.
 const (
-	KindGenesis Kind = iota + 1
-	KindPublish
-	KindEdit
-	KindPlan
-	KindAbandon
-	KindRetain
-	KindExpire
-	KindMember
+	KindGenesis = level.Genesis
+	KindPublish = level.Publish
+	KindEdit    = level.Edit
+	KindPlan    = level.Plan
+	KindAbandon = level.Abandon
+	KindRetain  = level.Retain
+	KindExpire  = level.Expire
+	KindMember  = level.Member
+	KindLevel   = level.Raising
 )
-
-// String is the kind's name in messages.
-func (k Kind) String() string {
-	switch k {
-	case KindGenesis:
-		return "genesis"
-	case KindPublish:
-		return "publish"
-	case KindEdit:
-		return "edit"
-	case KindPlan:
-		return "plan"
-	case KindAbandon:
-		return "abandon"
-	case KindRetain:
-		return "retain"
-	case KindExpire:
-		return "expire"
-	case KindMember:
-		return "member"
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
 
 // Every entry starts with 8 bytes: kind, version of that kind, zeros. What
 // follows is drawn in docs/formats.md.
@@ -105,6 +84,7 @@ type Entry struct {
 	Retain  Retention      // of KindRetain
 	Expire  Expiry         // of KindExpire
 	Member  members.Change // of KindMember
+	Level   level.Mark     // of KindLevel
 }
 
 // EncodeGenesis makes the Raft entry of a genesis.
@@ -141,11 +121,12 @@ func EncodeEdit(e segments.Edit) []byte {
 // their contents are not. Errors wrap ErrNewer or ErrCorrupt.
 func DecodeEntry(b []byte) (Entry, error) {
 	var e Entry
-	return e, e.decode(b)
+	return e, e.decode(b, level.Built())
 }
 
-// decode is DecodeEntry into an Entry whose Batches slice is used again.
-func (e *Entry) decode(b []byte) error {
+// decode is DecodeEntry, for a build that reads these levels, into an Entry whose Batches
+// slice is used again.
+func (e *Entry) decode(b []byte, own level.Range) error {
 	*e = Entry{Batches: e.Batches[:0]}
 	if len(b) < entryHeadBytes {
 		return fmt.Errorf("%w: entry of %d bytes", ErrCorrupt, len(b))
@@ -154,8 +135,8 @@ func (e *Entry) decode(b []byte) error {
 	if e.Kind == 0 || b[1] == 0 {
 		return fmt.Errorf("%w: entry of kind %d, version %d", ErrCorrupt, b[0], b[1])
 	}
-	if e.Kind > KindMember {
-		return fmt.Errorf("%w: entry of unknown kind %d", ErrNewer, b[0])
+	if since, known := e.Kind.Since(); !known || since > own.Highest {
+		return fmt.Errorf("%w: a command of %v came with a later level than %d, the highest that this build reads", ErrNewer, e.Kind, own.Highest)
 	}
 	if b[1] > entryVersion {
 		return fmt.Errorf("%w: entry %v has version %d, known up to %d", ErrNewer, e.Kind, b[1], entryVersion)
@@ -187,8 +168,13 @@ func (e *Entry) decode(b []byte) error {
 		return e.decodeRetention(body)
 	case KindMember:
 		return e.decodeMember(body)
+	case KindLevel:
+		return e.decodeLevel(body)
 	default:
 		var err error
+		if len(body) >= 8 && level.Of(b) > own.Highest {
+			return fmt.Errorf("%w: an edit like this came with a later level than %d, the highest that this build reads", ErrNewer, own.Highest)
+		}
 		switch e.Edit, err = segments.DecodeEdit(body); {
 		case errors.Is(err, segments.ErrNewer):
 			return fmt.Errorf("%w: edit: %w", ErrNewer, err)

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"chorale/disk"
+	"chorale/raftfsm/level"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -29,6 +30,7 @@ type fixture struct {
 	fsm     *FSM
 	halted  []error
 	index   uint64
+	reads   level.Range // zero: what this build does
 }
 
 var testCluster = ClusterID{1, 2, 3}
@@ -58,7 +60,7 @@ func (f *fixture) open() {
 		f.tb.Fatal(err)
 	}
 	f.fsm = New(Options{
-		Topics: f.topics, Tip: f.tip, History: f.history,
+		Topics: f.topics, Tip: f.tip, History: f.history, Reads: f.reads,
 		Halt:     func(err error) { f.halted = append(f.halted, err) },
 		Mismatch: func(err error) { f.tb.Errorf("mismatch: %v", err) },
 	})

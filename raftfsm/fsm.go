@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"chorale/message"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/raftfsm/paged"
 	"chorale/segments"
@@ -43,6 +44,8 @@ type Options struct {
 	Halt func(error)
 	// Mismatch is told when this node built a file that differs from the cluster's.
 	Mismatch func(error)
+	// Reads is what of the log this build understands; default level.Built.
+	Reads level.Range
 }
 
 // FSM implements raft.FSM. Views (methods that are not raft's) are for any goroutine.
@@ -52,6 +55,7 @@ type FSM struct {
 	history  *segments.Log
 	halt     func(error)
 	mismatch func(error)
+	reads    level.Range
 
 	// Only the applying goroutine writes; it holds mu meanwhile, and views hold it
 	// while they read.
@@ -74,6 +78,7 @@ type state struct {
 	plan      ActivePlan
 	retention Retention
 	members   members.List
+	level     level.Mark
 	stats     paged.Array[TopicStats]
 	producers *producers
 }
@@ -86,8 +91,11 @@ type TopicStats struct {
 
 // New returns an empty state machine.
 func New(o Options) *FSM {
+	if o.Reads == (level.Range{}) {
+		o.Reads = level.Built()
+	}
 	return &FSM{
-		topics: o.Topics, tip: o.Tip, history: o.History, halt: o.Halt, mismatch: o.Mismatch,
+		topics: o.Topics, tip: o.Tip, history: o.History, halt: o.Halt, mismatch: o.Mismatch, reads: o.Reads,
 		state: state{producers: newProducers()}, planned: make(chan struct{}), joined: make(chan struct{}),
 	}
 }
@@ -109,7 +117,7 @@ func (f *FSM) Apply(l *raft.Log) any {
 		panic(fmt.Sprintf("raftfsm: entry %d applied after entry %d", l.Index, f.state.index))
 	}
 	e := &f.scratch.entry
-	if err := e.decode(l.Data); err != nil {
+	if err := e.decode(l.Data, f.reads); err != nil {
 		return f.stop(fmt.Errorf("entry %d: %w", l.Index, err))
 	}
 	var r Result
@@ -133,6 +141,11 @@ func (f *FSM) Apply(l *raft.Log) any {
 		r.Err = f.applyExpire(e.Expire)
 	case KindMember:
 		r.Err = f.applyMember(l.Index, e.Member)
+	case KindLevel:
+		if err := e.Level.Check(f.reads); err != nil {
+			return f.stop(fmt.Errorf("entry %d: %w", l.Index, err))
+		}
+		r.Err = f.applyLevel(e.Level)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index
@@ -195,6 +208,9 @@ type View struct {
 	LastTime  int64
 	Producers int
 	Retention Retention
+	Level     level.Mark // zero as long as the log has none
+	// Proven is the level that the state itself needs: whoever has come so far reads it.
+	Proven level.Level
 }
 
 // View may be called by any goroutine.
@@ -202,7 +218,10 @@ func (f *FSM) View() View {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := &f.state
-	return View{Genesis: s.genesis, Index: s.index, LastSeq: s.seq, LastTime: s.time, Producers: len(s.producers.index), Retention: s.retention}
+	return View{
+		Genesis: s.genesis, Index: s.index, LastSeq: s.seq, LastTime: s.time, Producers: len(s.producers.index), Retention: s.retention, Level: s.level,
+		Proven: max(s.level.Level, level.Level(s.version())),
+	}
 }
 
 // EachTopic calls fn for the ids from..from+n-1 that exist, with their state at

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"chorale/message"
+	"chorale/raftfsm/outcome"
 	"chorale/topic"
 )
 
@@ -33,13 +34,13 @@ func (f *FSM) applyPublish(e *Entry) (Result, error) {
 	r := Result{Outcomes: make([][]Outcome, 0, len(e.Batches))}
 	f.mu.Lock()
 	f.advance(e.Time)
-	out := outcomes{list: make([]Outcome, 0, len(e.Batches))}
+	out := outcome.NewList(len(e.Batches))
 	topics := f.scratch.topics
 	for i := range f.scratch.batches {
 		b := &f.scratch.batches[i]
-		out.begin()
+		out.Begin()
 		f.applyBatch(b, topics[:len(b.Topics)], &out)
-		r.Outcomes = append(r.Outcomes, out.batch())
+		r.Outcomes = append(r.Outcomes, out.Batch())
 		topics = topics[len(b.Topics):]
 	}
 	f.mu.Unlock()
@@ -93,14 +94,14 @@ func (f *FSM) advance(now int64) {
 }
 
 // applyBatch decides the units of one batch in order.
-func (f *FSM) applyBatch(b *message.Batch, topics []place, out *outcomes) {
+func (f *FSM) applyBatch(b *message.Batch, topics []place, out *outcome.List) {
 	slot := none
 	if b.Producer != (message.ProducerID{}) {
 		var refusal Outcome
 		if slot, refusal = f.admit(b); slot == none {
 			for rest := b.Records; len(rest) > 0; {
 				n := first(rest).UnitLeft()
-				out.add(refusal, n)
+				out.Add(refusal, n)
 				rest = skip(rest, n)
 			}
 			return
@@ -111,7 +112,7 @@ func (f *FSM) applyBatch(b *message.Batch, topics []place, out *outcomes) {
 		n := r.UnitLeft()
 		if slot != none {
 			if p := f.state.producers.slots.At(slot); r.Number() <= p.last {
-				out.add(p.recall(r.Number()), n)
+				out.Add(p.recall(r.Number()), n)
 				rest = skip(rest, n)
 				continue
 			}
@@ -125,7 +126,7 @@ func (f *FSM) applyBatch(b *message.Batch, topics []place, out *outcomes) {
 		if slot != none {
 			f.state.producers.record(slot, v, n)
 		}
-		out.add(v, n)
+		out.Add(v, n)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/level"
 	"chorale/segments"
 	"chorale/topic"
 )
@@ -24,8 +25,8 @@ type restored struct {
 	stretches []segments.Stretch
 }
 
-// Restore implements raft.FSM. A damaged snapshot changes nothing; a disk error
-// stops the state machine. The names known here must be the first ones of the
+// Restore implements raft.FSM. A damaged snapshot changes nothing; a disk error, and
+// one that this build does not read, stop the state machine. The names known here must be the first ones of the
 // snapshot: ids are given in log order, so a table is only ever continued, and
 // readers may keep theirs.
 func (f *FSM) Restore(r io.ReadCloser) error {
@@ -33,7 +34,10 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 		return f.halted
 	}
 	s, err := f.readSnapshot(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNewer), errors.As(err, new(*level.Error)):
+		return f.stop(err).Err
+	case err != nil:
 		return err
 	}
 	if err := f.install(s); err != nil {
@@ -43,9 +47,9 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 }
 
 func (f *FSM) readSnapshot(r io.Reader) (*restored, error) {
-	fr := frames.NewReader(r)
+	fr := frames.NewReader(r, f.reads.Highest.Snapshot())
 	s := &restored{state: state{producers: newProducers()}, present: f.topics.Len()}
-	s.readState(fr)
+	s.readState(fr, f.reads)
 	s.readTopics(fr, f.topics)
 	s.readProducers(fr)
 	s.readManifest(fr)
@@ -53,7 +57,7 @@ func (f *FSM) readSnapshot(r io.Reader) (*restored, error) {
 	return s, fr.End()
 }
 
-func (s *restored) readState(r *frames.Reader) {
+func (s *restored) readState(r *frames.Reader, own level.Range) {
 	r.Begin(frames.State)
 	var b [genesisBytes]byte
 	r.Full(b[:])
@@ -79,6 +83,9 @@ func (s *restored) readState(r *frames.Reader) {
 	}
 	if r.Version >= 4 {
 		s.readMembers(r)
+	}
+	if r.Version >= 5 {
+		s.readLevel(r, own)
 	}
 }
 

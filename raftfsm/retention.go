@@ -5,58 +5,22 @@ import (
 	"errors"
 	"fmt"
 
+	"chorale/raftfsm/retention"
 	"chorale/segments"
 )
 
 // What a retention or an expiry is refused for: data, alike on all nodes.
 var (
 	// ErrBadRetention is the result of a retention with a limit that cannot be.
-	ErrBadRetention = errors.New("bad retention")
+	ErrBadRetention = retention.ErrBad
 	// ErrNotExpired is the result of an expiry of messages that are to be kept.
 	ErrNotExpired = errors.New("not expired")
 	// ErrGoneAlready is the result of an expiry of what an earlier one removed.
 	ErrGoneAlready = errors.New("nothing is left to expire")
 )
 
-// Retention says what of the stream may go: the oldest ranges of files that break one
-// of the limits. 0 is no limit; the zero value keeps everything.
-type Retention struct {
-	// Age is in ns of stream time: a range may go when its newest message is older.
-	Age int64
-	// Bytes of files are kept at least: a range may go when the ranges behind it have
-	// as many.
-	Bytes int64
-}
-
-func (r Retention) check() error {
-	if r.Age < 0 || r.Bytes < 0 {
-		return fmt.Errorf("%w: age of %d ns, %d bytes: a limit is above 0, and 0 is none", ErrBadRetention, r.Age, r.Bytes)
-	}
-	return nil
-}
-
-// Oldest is the first seq that stays at a time of the stream: the start of a range,
-// and 1 without files. The newest range always stays, so that the end of the files
-// never moves back. Pure.
-func (r Retention) Oldest(m segments.Manifest, now int64) uint64 {
-	var behind int64 // bytes of the ranges that are newer than the one in the loop
-	for _, f := range m.Files {
-		behind += f.Bytes
-	}
-	for i := 0; i < len(m.Files); {
-		n := m.Layer(i)
-		for _, f := range m.Files[i : i+n] {
-			behind -= f.Bytes
-		}
-		old := r.Age > 0 && m.Files[i].LastTime < now-r.Age
-		over := r.Bytes > 0 && behind >= r.Bytes
-		if i+n == len(m.Files) || !old && !over {
-			return m.Files[i].First
-		}
-		i += n
-	}
-	return m.Oldest()
-}
+// Retention says what of the stream may go.
+type Retention = retention.Policy
 
 // Expiry removes what a retention no longer keeps.
 type Expiry struct {
@@ -98,7 +62,7 @@ func (f *FSM) applyRetain(r Retention) error {
 	if f.state.genesis == (Genesis{}) {
 		return ErrNoGenesis
 	}
-	if err := r.check(); err != nil {
+	if err := r.Check(); err != nil {
 		return err
 	}
 	f.mu.Lock()

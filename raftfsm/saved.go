@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"io"
 
+	"chorale/raftfsm/level"
 	"chorale/segments"
 	"chorale/topic"
 
@@ -20,7 +21,7 @@ type Saved struct {
 // ReadSaved reads and checks a snapshot. The error wraps ErrCorrupt or ErrNewer, or is
 // that of the reader.
 func ReadSaved(r io.Reader) (*Saved, error) {
-	s, err := (&FSM{topics: topic.NewTable()}).readSnapshot(r)
+	s, err := (&FSM{topics: topic.NewTable(), reads: level.Built()}).readSnapshot(r)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/level"
 	"chorale/segments"
 	"chorale/topic"
 
@@ -64,10 +65,13 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
-// being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members. A
-// later one may have what an earlier one has.
+// being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members, 5 has a
+// level. A later one may have what an earlier one has. None has what the level of the log
+// does not: what it holds came by a command of that level.
 func (s *state) version() uint32 {
 	switch {
+	case s.level != level.Mark{}:
+		return 5
 	case len(s.members) > 0:
 		return 4
 	case s.retention != Retention{}:
@@ -99,6 +103,9 @@ func (s *snapshot) writeState(w *frames.Writer) {
 		list := s.state.members.Encode()
 		w.Uvarint(uint64(len(list)))
 		w.Bytes(list)
+	}
+	if s.state.version() >= 5 {
+		s.writeLevel(w)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/segments"
 
@@ -307,6 +308,7 @@ func TestSnapshotHoldsEveryView(t *testing.T) {
 		"retention": EncodeRetain(Retention{Age: 7, Bytes: 1 << 40}),
 		"member":    EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}),
 		"removal":   EncodeMember(members.Change{Op: members.Remove, ID: "n2"}),
+		"level":     EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}),
 	}
 	view := func() string {
 		plan, _ := f.fsm.Plan()
@@ -351,6 +353,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(x.snapshot())
 	x.must(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
 	f.Add(x.snapshot())
+	x.must(EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}))
+	f.Add(x.snapshot())
 	entry := randomEntries(6, 1)[0]
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := newFixture(t, 0)
@@ -373,6 +377,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(EncodeRetain(Retention{Age: 1, Bytes: 2}))
 	f.Add(EncodeExpire(Expiry{Time: 5, Oldest: 9}))
 	f.Add(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
+	f.Add(EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -396,6 +401,8 @@ func FuzzDecodeEntry(f *testing.F) {
 			again = EncodeExpire(e.Expire)
 		case KindMember:
 			again = EncodeMember(e.Member)
+		case KindLevel:
+			again = EncodeLevel(e.Level)
 		}
 		if !bytes.Equal(again, b) {
 			t.Errorf("%x is decoded and encoded as %x", b, again)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"chorale/message"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/segments"
 	"chorale/topic"
@@ -33,6 +34,9 @@ import (
 //	retain [age=NS] [bytes=N]
 //	expire oldest=SEQ [time=NS]
 //	member OP ID [folder=N] [voter] [data]
+//	level N by=VERSION       raises the level of the log
+//	build-of lowest=N highest=N
+//	                         further machines are of a build that reads these levels
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
 //	topics, producers, stream, pending, view, active
@@ -104,6 +108,17 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		return tr.answer(tr.apply(EncodeExpire(x))) + tr.files()
 	case "member":
 		return tr.answer(tr.apply(EncodeMember(memberChange(t, d)))) + tr.members()
+	case "level":
+		var m level.Mark
+		d.ScanArgs(t, "by", &m.By)
+		fmt.Sscan(d.CmdArgs[0].Key, &m.Level)
+		return tr.answer(tr.apply(EncodeLevel(m)))
+	case "build-of":
+		var lowest, highest uint64
+		d.ScanArgs(t, "lowest", &lowest)
+		d.ScanArgs(t, "highest", &highest)
+		tr.reads = level.Range{Lowest: level.Level(lowest), Highest: level.Level(highest)}
+		return ""
 	case "entry":
 		var b []byte
 		fmt.Sscanf(d.CmdArgs[0].String(), "%x", &b)
@@ -232,6 +247,9 @@ func (tr *transcript) show(t *testing.T, what string) string {
 	case "view":
 		v := tr.fsm.View()
 		fmt.Fprintf(&b, "index %d, seq %d, time %d, producers %d, tip %d to %d\n", v.Index, v.LastSeq, v.LastTime, v.Producers, tr.tip.Floor(), tr.tip.Head())
+		if v.Level != (level.Mark{}) {
+			fmt.Fprintf(&b, "level %d by %s\n", v.Level.Level, v.Level.By)
+		}
 	case "active":
 		p, _ := tr.fsm.Plan()
 		if p.Index == 0 {

@@ -9,6 +9,8 @@ import (
 	"hash/crc32"
 	"io"
 	"unsafe"
+
+	"chorale/raftfsm/level"
 )
 
 // A snapshot is a head and frames. A section of it is the payloads of consecutive
@@ -27,8 +29,6 @@ import (
 //	       12    payload
 const (
 	magic = "CHSNAP\x00\x00"
-	// Version is the newest one that is known.
-	Version = 4
 	// HeadBytes is the size of the head of a frame, MaxBytes bounds its payload.
 	HeadBytes = 12
 	MaxBytes  = 256 << 10
@@ -38,7 +38,7 @@ var (
 	// ErrCorrupt marks bytes that are not what a node wrote.
 	ErrCorrupt = errors.New("damaged replicated state")
 	// ErrNewer marks what a newer version wrote.
-	ErrNewer = errors.New("written by a newer version: upgrade this node")
+	ErrNewer = level.ErrNewer
 )
 
 // Section names the parts of a snapshot, in the order in which they stand.
@@ -157,8 +157,8 @@ type Reader struct {
 	Err     error // the first one
 }
 
-// NewReader reads the head.
-func NewReader(r io.Reader) *Reader {
+// NewReader reads the head of a snapshot, which may have that version or one before it.
+func NewReader(r io.Reader, known uint32) *Reader {
 	fr := &Reader{r: r, buf: make([]byte, HeadBytes+MaxBytes)}
 	head := fr.buf[:len(magic)+8]
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -173,8 +173,8 @@ func NewReader(r io.Reader) *Reader {
 		fr.Fail("starts with %q, want %q", head[:8], magic)
 	case fr.sum != binary.LittleEndian.Uint32(head[12:]):
 		fr.Fail("checksum of the head does not match")
-	case fr.Version > Version:
-		fr.Err = fmt.Errorf("%w: snapshot has version %d, known up to %d", ErrNewer, fr.Version, Version)
+	case fr.Version > known:
+		fr.Err = fmt.Errorf("%w: snapshot has version %d, known up to %d", ErrNewer, fr.Version, known)
 	case fr.Version == 0:
 		fr.Fail("version is 0")
 	}
