@@ -258,7 +258,7 @@ func (x FileCheck_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FileCheck_State.Descriptor instead.
 func (FileCheck_State) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{23, 0}
 }
 
 type Member_Role int32
@@ -307,7 +307,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{38, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -367,7 +367,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type PublishRequest struct {
@@ -1657,6 +1657,7 @@ type GetStatusResponse struct {
 	RaftTerm         uint64          `protobuf:"varint,18,opt,name=raft_term,json=raftTerm,proto3" json:"raft_term,omitempty"`
 	Scrub            *ScrubStatus    `protobuf:"bytes,19,opt,name=scrub,proto3" json:"scrub,omitempty"`
 	Fetch            *FetchStatus    `protobuf:"bytes,20,opt,name=fetch,proto3" json:"fetch,omitempty"`
+	Level            *LevelStatus    `protobuf:"bytes,21,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1831,6 +1832,85 @@ func (x *GetStatusResponse) GetFetch() *FetchStatus {
 	return nil
 }
 
+func (x *GetStatusResponse) GetLevel() *LevelStatus {
+	if x != nil {
+		return x.Level
+	}
+	return nil
+}
+
+// How the level of the replicated log stands: the commands that may be in it.
+type LevelStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level in use, 0 if the node does not know it yet.
+	InUse uint32 `protobuf:"varint,1,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// What the node's build reads.
+	Lowest  uint32 `protobuf:"varint,2,opt,name=lowest,proto3" json:"lowest,omitempty"`
+	Highest uint32 `protobuf:"varint,3,opt,name=highest,proto3" json:"highest,omitempty"`
+	// Why the level in use is not the highest, by the word of the leader; empty if it is.
+	Held          string `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LevelStatus) Reset() {
+	*x = LevelStatus{}
+	mi := &file_chorale_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LevelStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LevelStatus) ProtoMessage() {}
+
+func (x *LevelStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LevelStatus.ProtoReflect.Descriptor instead.
+func (*LevelStatus) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LevelStatus) GetInUse() uint32 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *LevelStatus) GetLowest() uint32 {
+	if x != nil {
+		return x.Lowest
+	}
+	return 0
+}
+
+func (x *LevelStatus) GetHighest() uint32 {
+	if x != nil {
+		return x.Highest
+	}
+	return 0
+}
+
+func (x *LevelStatus) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
 // How far a node is with fetching files from other nodes that it lacks.
 type FetchStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1858,7 +1938,7 @@ type FetchStatus struct {
 
 func (x *FetchStatus) Reset() {
 	*x = FetchStatus{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1950,7 @@ func (x *FetchStatus) String() string {
 func (*FetchStatus) ProtoMessage() {}
 
 func (x *FetchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1963,7 @@ func (x *FetchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchStatus.ProtoReflect.Descriptor instead.
 func (*FetchStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FetchStatus) GetActiveFiles() uint64 {
@@ -1992,7 +2072,7 @@ type ScrubStatus struct {
 
 func (x *ScrubStatus) Reset() {
 	*x = ScrubStatus{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2084,7 @@ func (x *ScrubStatus) String() string {
 func (*ScrubStatus) ProtoMessage() {}
 
 func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2097,7 @@ func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScrubStatus.ProtoReflect.Descriptor instead.
 func (*ScrubStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ScrubStatus) GetEverySeconds() uint64 {
@@ -2123,7 +2203,7 @@ type VerifyFilesRequest struct {
 
 func (x *VerifyFilesRequest) Reset() {
 	*x = VerifyFilesRequest{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2215,7 @@ func (x *VerifyFilesRequest) String() string {
 func (*VerifyFilesRequest) ProtoMessage() {}
 
 func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2228,7 @@ func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesRequest.ProtoReflect.Descriptor instead.
 func (*VerifyFilesRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VerifyFilesRequest) GetDeep() bool {
@@ -2188,7 +2268,7 @@ type VerifyFilesResponse struct {
 
 func (x *VerifyFilesResponse) Reset() {
 	*x = VerifyFilesResponse{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2280,7 @@ func (x *VerifyFilesResponse) String() string {
 func (*VerifyFilesResponse) ProtoMessage() {}
 
 func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2293,7 @@ func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesResponse.ProtoReflect.Descriptor instead.
 func (*VerifyFilesResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VerifyFilesResponse) GetNodeId() string {
@@ -2276,7 +2356,7 @@ type FileCheck struct {
 
 func (x *FileCheck) Reset() {
 	*x = FileCheck{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2368,7 @@ func (x *FileCheck) String() string {
 func (*FileCheck) ProtoMessage() {}
 
 func (x *FileCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2381,7 @@ func (x *FileCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCheck.ProtoReflect.Descriptor instead.
 func (*FileCheck) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FileCheck) GetHash() []byte {
@@ -2378,7 +2458,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2390,7 +2470,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2403,7 +2483,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -2478,7 +2558,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2570,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2583,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -2557,15 +2637,20 @@ type MemberStatus struct {
 	HttpAddress string                 `protobuf:"bytes,5,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
 	// alive, dead, left, drained, unknown: what gossip says. Of the two that ended gently an
 	// operator drained one.
-	Gossip        string `protobuf:"bytes,6,opt,name=gossip,proto3" json:"gossip,omitempty"`
-	Leader        bool   `protobuf:"varint,7,opt,name=leader,proto3" json:"leader,omitempty"`
+	Gossip string `protobuf:"bytes,6,opt,name=gossip,proto3" json:"gossip,omitempty"`
+	Leader bool   `protobuf:"varint,7,opt,name=leader,proto3" json:"leader,omitempty"`
+	// What the node says in gossip of its build: its version, and the levels of the log that
+	// it reads; empty and 0 where it says nothing, as builds before level 5 do.
+	Version       string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	LowestLevel   uint32 `protobuf:"varint,9,opt,name=lowest_level,json=lowestLevel,proto3" json:"lowest_level,omitempty"`
+	HighestLevel  uint32 `protobuf:"varint,10,opt,name=highest_level,json=highestLevel,proto3" json:"highest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2662,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2675,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2642,6 +2727,27 @@ func (x *MemberStatus) GetLeader() bool {
 	return false
 }
 
+func (x *MemberStatus) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *MemberStatus) GetLowestLevel() uint32 {
+	if x != nil {
+		return x.LowestLevel
+	}
+	return 0
+}
+
+func (x *MemberStatus) GetHighestLevel() uint32 {
+	if x != nil {
+		return x.HighestLevel
+	}
+	return 0
+}
+
 type GetProducerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProducerId    []byte                 `protobuf:"bytes,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
@@ -2651,7 +2757,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2769,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2782,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2696,7 +2802,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2814,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2827,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2743,7 +2849,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2861,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2874,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2803,7 +2909,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +2921,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +2934,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2861,7 +2967,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2979,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +2992,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -2918,7 +3024,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3036,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3049,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 type GetRetentionResponse struct {
@@ -2961,7 +3067,7 @@ type GetRetentionResponse struct {
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3079,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3092,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -3027,7 +3133,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3145,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3158,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -3070,7 +3176,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3188,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3201,7 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 type ListMembersRequest struct {
@@ -3108,7 +3214,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3226,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3239,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListMembersRequest) GetNow() bool {
@@ -3149,14 +3255,16 @@ type ListMembersResponse struct {
 	// Empty if none is known: then nobody's lag is.
 	LeaderId string `protobuf:"bytes,2,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
 	// Who answers: the leader, or a node that knows of none.
-	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	NodeId string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Of who answers; held is the leader's to say.
+	Level         *LevelStatus `protobuf:"bytes,4,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3276,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3289,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -3203,6 +3311,13 @@ func (x *ListMembersResponse) GetNodeId() string {
 		return x.NodeId
 	}
 	return ""
+}
+
+func (x *ListMembersResponse) GetLevel() *LevelStatus {
+	if x != nil {
+		return x.Level
+	}
+	return nil
 }
 
 // Member is a node of the cluster, or one that was removed or invited.
@@ -3229,14 +3344,19 @@ type Member struct {
 	MissingFiles uint64 `protobuf:"varint,12,opt,name=missing_files,json=missingFiles,proto3" json:"missing_files,omitempty"`
 	MissingBytes uint64 `protobuf:"varint,13,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
 	// Log and files have caught up, and stayed so.
-	CaughtUp      bool `protobuf:"varint,14,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	CaughtUp bool `protobuf:"varint,14,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	// The build that runs there, by its own word or else by gossip, and the levels of the log
+	// that it reads; empty and 0 if they are not known.
+	Version       string `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	LowestLevel   uint32 `protobuf:"varint,16,opt,name=lowest_level,json=lowestLevel,proto3" json:"lowest_level,omitempty"`
+	HighestLevel  uint32 `protobuf:"varint,17,opt,name=highest_level,json=highestLevel,proto3" json:"highest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3368,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3381,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Member) GetNodeId() string {
@@ -3362,6 +3482,27 @@ func (x *Member) GetCaughtUp() bool {
 	return false
 }
 
+func (x *Member) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Member) GetLowestLevel() uint32 {
+	if x != nil {
+		return x.LowestLevel
+	}
+	return 0
+}
+
+func (x *Member) GetHighestLevel() uint32 {
+	if x != nil {
+		return x.HighestLevel
+	}
+	return 0
+}
+
 type ChangeMemberRequest struct {
 	state  protoimpl.MessageState     `protogen:"open.v1"`
 	Change ChangeMemberRequest_Change `protobuf:"varint,1,opt,name=change,proto3,enum=chorale.v1.ChangeMemberRequest_Change" json:"change,omitempty"`
@@ -3374,7 +3515,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3527,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3540,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -3431,7 +3572,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3584,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3597,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 type DrainRequest struct {
@@ -3469,7 +3610,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3622,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3635,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -3514,7 +3655,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3526,7 +3667,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3539,7 +3680,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainResponse) GetGossipAddress() string {
@@ -3561,7 +3702,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3573,7 +3714,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3586,7 +3727,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{42}
+	return file_chorale_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3612,7 +3753,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3765,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3778,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{43}
+	return file_chorale_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3657,14 +3798,18 @@ type JoinRequest struct {
 	RaftAddress string `protobuf:"bytes,4,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	NonVoter    bool   `protobuf:"varint,5,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`
 	// The folder holds data of the node's life in the cluster.
-	HasData       bool `protobuf:"varint,6,opt,name=has_data,json=hasData,proto3" json:"has_data,omitempty"`
+	HasData bool `protobuf:"varint,6,opt,name=has_data,json=hasData,proto3" json:"has_data,omitempty"`
+	// The node's build, and the levels of the log that it reads; 0 of builds before level 5.
+	Version       string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	LowestLevel   uint32 `protobuf:"varint,8,opt,name=lowest_level,json=lowestLevel,proto3" json:"lowest_level,omitempty"`
+	HighestLevel  uint32 `protobuf:"varint,9,opt,name=highest_level,json=highestLevel,proto3" json:"highest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3821,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3834,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{44}
+	return file_chorale_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3734,6 +3879,27 @@ func (x *JoinRequest) GetHasData() bool {
 	return false
 }
 
+func (x *JoinRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetLowestLevel() uint32 {
+	if x != nil {
+		return x.LowestLevel
+	}
+	return 0
+}
+
+func (x *JoinRequest) GetHighestLevel() uint32 {
+	if x != nil {
+		return x.HighestLevel
+	}
+	return 0
+}
+
 type JoinResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -3743,7 +3909,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +3921,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +3934,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{45}
+	return file_chorale_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3786,7 +3952,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3798,7 +3964,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3811,7 +3977,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{46}
+	return file_chorale_proto_rawDescGZIP(), []int{47}
 }
 
 type GetHealthResponse struct {
@@ -3837,14 +4003,18 @@ type GetHealthResponse struct {
 	// A fingerprint of who votes by the newest configuration of Raft in the node's log.
 	Voters uint64 `protobuf:"fixed64,14,opt,name=voters,proto3" json:"voters,omitempty"`
 	// The node is about to end, on purpose.
-	Ends          bool `protobuf:"varint,13,opt,name=ends,proto3" json:"ends,omitempty"`
+	Ends bool `protobuf:"varint,13,opt,name=ends,proto3" json:"ends,omitempty"`
+	// The node's build, and the levels of the log that it reads; 0 of builds before level 5.
+	Version       string `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
+	LowestLevel   uint32 `protobuf:"varint,16,opt,name=lowest_level,json=lowestLevel,proto3" json:"lowest_level,omitempty"`
+	HighestLevel  uint32 `protobuf:"varint,17,opt,name=highest_level,json=highestLevel,proto3" json:"highest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[47]
+	mi := &file_chorale_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3856,7 +4026,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[47]
+	mi := &file_chorale_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3869,7 +4039,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{47}
+	return file_chorale_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -3963,6 +4133,27 @@ func (x *GetHealthResponse) GetEnds() bool {
 	return false
 }
 
+func (x *GetHealthResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GetHealthResponse) GetLowestLevel() uint32 {
+	if x != nil {
+		return x.LowestLevel
+	}
+	return 0
+}
+
+func (x *GetHealthResponse) GetHighestLevel() uint32 {
+	if x != nil {
+		return x.HighestLevel
+	}
+	return 0
+}
+
 type ReadStateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3971,7 +4162,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_chorale_proto_msgTypes[48]
+	mi := &file_chorale_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +4174,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[48]
+	mi := &file_chorale_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +4187,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{48}
+	return file_chorale_proto_rawDescGZIP(), []int{49}
 }
 
 // The first response says who answers, and has no data.
@@ -4012,7 +4203,7 @@ type ReadStateResponse struct {
 
 func (x *ReadStateResponse) Reset() {
 	*x = ReadStateResponse{}
-	mi := &file_chorale_proto_msgTypes[49]
+	mi := &file_chorale_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4215,7 @@ func (x *ReadStateResponse) String() string {
 func (*ReadStateResponse) ProtoMessage() {}
 
 func (x *ReadStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[49]
+	mi := &file_chorale_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4228,7 @@ func (x *ReadStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateResponse.ProtoReflect.Descriptor instead.
 func (*ReadStateResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{49}
+	return file_chorale_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReadStateResponse) GetNodeId() string {
@@ -4192,7 +4383,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x19\n" +
 	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\"\x12\n" +
-	"\x10GetStatusRequest\"\xc5\x05\n" +
+	"\x10GetStatusRequest\"\xf4\x05\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +
@@ -4218,7 +4409,13 @@ const file_chorale_proto_rawDesc = "" +
 	"\x0fraft_last_index\x18\x11 \x01(\x04R\rraftLastIndex\x12\x1b\n" +
 	"\traft_term\x18\x12 \x01(\x04R\braftTerm\x12-\n" +
 	"\x05scrub\x18\x13 \x01(\v2\x17.chorale.v1.ScrubStatusR\x05scrub\x12-\n" +
-	"\x05fetch\x18\x14 \x01(\v2\x17.chorale.v1.FetchStatusR\x05fetch\"\xff\x02\n" +
+	"\x05fetch\x18\x14 \x01(\v2\x17.chorale.v1.FetchStatusR\x05fetch\x12-\n" +
+	"\x05level\x18\x15 \x01(\v2\x17.chorale.v1.LevelStatusR\x05level\"j\n" +
+	"\vLevelStatus\x12\x15\n" +
+	"\x06in_use\x18\x01 \x01(\rR\x05inUse\x12\x16\n" +
+	"\x06lowest\x18\x02 \x01(\rR\x06lowest\x12\x18\n" +
+	"\ahighest\x18\x03 \x01(\rR\ahighest\x12\x12\n" +
+	"\x04held\x18\x04 \x01(\tR\x04held\"\xff\x02\n" +
 	"\vFetchStatus\x12!\n" +
 	"\factive_files\x18\x01 \x01(\x04R\vactiveFiles\x12#\n" +
 	"\rmissing_files\x18\x02 \x01(\x04R\fmissingFiles\x12#\n" +
@@ -4295,7 +4492,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\vdurable_seq\x18\x04 \x01(\x04R\n" +
 	"durableSeq\x12\x16\n" +
 	"\x06stores\x18\x05 \x01(\x04R\x06stores\x12\x12\n" +
-	"\x04plan\x18\x06 \x01(\x04R\x04plan\"\xd4\x01\n" +
+	"\x04plan\x18\x06 \x01(\x04R\x04plan\"\xb6\x02\n" +
 	"\fMemberStatus\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12!\n" +
@@ -4304,7 +4501,11 @@ const file_chorale_proto_rawDesc = "" +
 	"apiAddress\x12!\n" +
 	"\fhttp_address\x18\x05 \x01(\tR\vhttpAddress\x12\x16\n" +
 	"\x06gossip\x18\x06 \x01(\tR\x06gossip\x12\x16\n" +
-	"\x06leader\x18\a \x01(\bR\x06leader\"5\n" +
+	"\x06leader\x18\a \x01(\bR\x06leader\x12\x18\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12!\n" +
+	"\flowest_level\x18\t \x01(\rR\vlowestLevel\x12#\n" +
+	"\rhighest_level\x18\n" +
+	" \x01(\rR\fhighestLevel\"5\n" +
 	"\x12GetProducerRequest\x12\x1f\n" +
 	"\vproducer_id\x18\x01 \x01(\fR\n" +
 	"producerId\"6\n" +
@@ -4334,11 +4535,12 @@ const file_chorale_proto_rawDesc = "" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\"\x16\n" +
 	"\x14SetRetentionResponse\"&\n" +
 	"\x12ListMembersRequest\x12\x10\n" +
-	"\x03now\x18\x01 \x01(\bR\x03now\"y\n" +
+	"\x03now\x18\x01 \x01(\bR\x03now\"\xa8\x01\n" +
 	"\x13ListMembersResponse\x12,\n" +
 	"\amembers\x18\x01 \x03(\v2\x12.chorale.v1.MemberR\amembers\x12\x1b\n" +
 	"\tleader_id\x18\x02 \x01(\tR\bleaderId\x12\x17\n" +
-	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"\xee\x03\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12-\n" +
+	"\x05level\x18\x04 \x01(\v2\x17.chorale.v1.LevelStatusR\x05level\"\xd0\x04\n" +
 	"\x06Member\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12+\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x17.chorale.v1.Member.RoleR\x04role\x12+\n" +
@@ -4355,7 +4557,10 @@ const file_chorale_proto_rawDesc = "" +
 	"\alog_lag\x18\v \x01(\x04R\x06logLag\x12#\n" +
 	"\rmissing_files\x18\f \x01(\x04R\fmissingFiles\x12#\n" +
 	"\rmissing_bytes\x18\r \x01(\x04R\fmissingBytes\x12\x1b\n" +
-	"\tcaught_up\x18\x0e \x01(\bR\bcaughtUp\"*\n" +
+	"\tcaught_up\x18\x0e \x01(\bR\bcaughtUp\x12\x18\n" +
+	"\aversion\x18\x0f \x01(\tR\aversion\x12!\n" +
+	"\flowest_level\x18\x10 \x01(\rR\vlowestLevel\x12#\n" +
+	"\rhighest_level\x18\x11 \x01(\rR\fhighestLevel\"*\n" +
 	"\x04Role\x12\b\n" +
 	"\x04NONE\x10\x00\x12\r\n" +
 	"\tNON_VOTER\x10\x01\x12\t\n" +
@@ -4384,7 +4589,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\"9\n" +
 	"\x1aTransferLeadershipResponse\x12\x1b\n" +
-	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\xc2\x01\n" +
+	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\xa4\x02\n" +
 	"\vJoinRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
@@ -4392,11 +4597,14 @@ const file_chorale_proto_rawDesc = "" +
 	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12!\n" +
 	"\fraft_address\x18\x04 \x01(\tR\vraftAddress\x12\x1b\n" +
 	"\tnon_voter\x18\x05 \x01(\bR\bnonVoter\x12\x19\n" +
-	"\bhas_data\x18\x06 \x01(\bR\ahasData\"-\n" +
+	"\bhas_data\x18\x06 \x01(\bR\ahasData\x12\x18\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12!\n" +
+	"\flowest_level\x18\b \x01(\rR\vlowestLevel\x12#\n" +
+	"\rhighest_level\x18\t \x01(\rR\fhighestLevel\"-\n" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x12\n" +
-	"\x10GetHealthRequest\"\x99\x03\n" +
+	"\x10GetHealthRequest\"\xfb\x03\n" +
 	"\x11GetHealthResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
@@ -4412,7 +4620,10 @@ const file_chorale_proto_rawDesc = "" +
 	" \x01(\x04R\x04plan\x12\x19\n" +
 	"\bplan_sum\x18\v \x01(\fR\aplanSum\x12\x16\n" +
 	"\x06voters\x18\x0e \x01(\x06R\x06voters\x12\x12\n" +
-	"\x04ends\x18\r \x01(\bR\x04endsJ\x04\b\f\x10\r\"\x12\n" +
+	"\x04ends\x18\r \x01(\bR\x04ends\x12\x18\n" +
+	"\aversion\x18\x0f \x01(\tR\aversion\x12!\n" +
+	"\flowest_level\x18\x10 \x01(\rR\vlowestLevel\x12#\n" +
+	"\rhighest_level\x18\x11 \x01(\rR\fhighestLevelJ\x04\b\f\x10\r\"\x12\n" +
 	"\x10ReadStateRequest\"_\n" +
 	"\x11ReadStateResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
@@ -4454,7 +4665,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -4480,38 +4691,39 @@ var file_chorale_proto_goTypes = []any{
 	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
 	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
-	(*FetchStatus)(nil),                // 24: chorale.v1.FetchStatus
-	(*ScrubStatus)(nil),                // 25: chorale.v1.ScrubStatus
-	(*VerifyFilesRequest)(nil),         // 26: chorale.v1.VerifyFilesRequest
-	(*VerifyFilesResponse)(nil),        // 27: chorale.v1.VerifyFilesResponse
-	(*FileCheck)(nil),                  // 28: chorale.v1.FileCheck
-	(*TipStatus)(nil),                  // 29: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 30: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 31: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 32: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 33: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 34: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 35: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 36: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 37: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 38: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 39: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 40: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 41: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 42: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 43: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 44: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 45: chorale.v1.ChangeMemberResponse
-	(*DrainRequest)(nil),               // 46: chorale.v1.DrainRequest
-	(*DrainResponse)(nil),              // 47: chorale.v1.DrainResponse
-	(*TransferLeadershipRequest)(nil),  // 48: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 49: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 50: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 51: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 52: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 53: chorale.v1.GetHealthResponse
-	(*ReadStateRequest)(nil),           // 54: chorale.v1.ReadStateRequest
-	(*ReadStateResponse)(nil),          // 55: chorale.v1.ReadStateResponse
+	(*LevelStatus)(nil),                // 24: chorale.v1.LevelStatus
+	(*FetchStatus)(nil),                // 25: chorale.v1.FetchStatus
+	(*ScrubStatus)(nil),                // 26: chorale.v1.ScrubStatus
+	(*VerifyFilesRequest)(nil),         // 27: chorale.v1.VerifyFilesRequest
+	(*VerifyFilesResponse)(nil),        // 28: chorale.v1.VerifyFilesResponse
+	(*FileCheck)(nil),                  // 29: chorale.v1.FileCheck
+	(*TipStatus)(nil),                  // 30: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 31: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 32: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 33: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 34: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 35: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 36: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 37: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 38: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 39: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 40: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 41: chorale.v1.SetRetentionResponse
+	(*ListMembersRequest)(nil),         // 42: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 43: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 44: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 45: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 46: chorale.v1.ChangeMemberResponse
+	(*DrainRequest)(nil),               // 47: chorale.v1.DrainRequest
+	(*DrainResponse)(nil),              // 48: chorale.v1.DrainResponse
+	(*TransferLeadershipRequest)(nil),  // 49: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 50: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 51: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 52: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 53: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 54: chorale.v1.GetHealthResponse
+	(*ReadStateRequest)(nil),           // 55: chorale.v1.ReadStateRequest
+	(*ReadStateResponse)(nil),          // 56: chorale.v1.ReadStateResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
@@ -4537,58 +4749,60 @@ var file_chorale_proto_depIdxs = []int32{
 	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
 	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
 	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	29, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	30, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	31, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	25, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
-	24, // 27: chorale.v1.GetStatusResponse.fetch:type_name -> chorale.v1.FetchStatus
-	28, // 28: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
-	3,  // 29: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
-	36, // 30: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	36, // 31: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	43, // 32: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	4,  // 33: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	4,  // 34: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	5,  // 35: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	6,  // 36: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	10, // 37: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	10, // 38: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
-	19, // 39: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	22, // 40: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	32, // 41: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	37, // 42: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	39, // 43: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	41, // 44: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	44, // 45: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	46, // 46: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
-	48, // 47: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	26, // 48: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
-	54, // 49: chorale.v1.Cluster.ReadState:input_type -> chorale.v1.ReadStateRequest
-	34, // 50: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	50, // 51: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	52, // 52: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	7,  // 53: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	11, // 54: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 55: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 56: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 57: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	33, // 58: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	38, // 59: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	40, // 60: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	42, // 61: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	45, // 62: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	47, // 63: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
-	49, // 64: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	27, // 65: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
-	55, // 66: chorale.v1.Cluster.ReadState:output_type -> chorale.v1.ReadStateResponse
-	35, // 67: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	51, // 68: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	53, // 69: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	53, // [53:70] is the sub-list for method output_type
-	36, // [36:53] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	30, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	31, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	32, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	26, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
+	25, // 27: chorale.v1.GetStatusResponse.fetch:type_name -> chorale.v1.FetchStatus
+	24, // 28: chorale.v1.GetStatusResponse.level:type_name -> chorale.v1.LevelStatus
+	29, // 29: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
+	3,  // 30: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
+	37, // 31: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	37, // 32: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	44, // 33: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	24, // 34: chorale.v1.ListMembersResponse.level:type_name -> chorale.v1.LevelStatus
+	4,  // 35: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	4,  // 36: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	5,  // 37: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	6,  // 38: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	10, // 39: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	10, // 40: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	19, // 41: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	22, // 42: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	33, // 43: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	38, // 44: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	40, // 45: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	42, // 46: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	45, // 47: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	47, // 48: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
+	49, // 49: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	27, // 50: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
+	55, // 51: chorale.v1.Cluster.ReadState:input_type -> chorale.v1.ReadStateRequest
+	35, // 52: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	51, // 53: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	53, // 54: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 55: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 56: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	13, // 57: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	20, // 58: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	23, // 59: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	34, // 60: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	39, // 61: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	41, // 62: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	43, // 63: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	46, // 64: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	48, // 65: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
+	50, // 66: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	28, // 67: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	56, // 68: chorale.v1.Cluster.ReadState:output_type -> chorale.v1.ReadStateResponse
+	36, // 69: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	52, // 70: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	54, // 71: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	55, // [55:72] is the sub-list for method output_type
+	38, // [38:55] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -4607,7 +4821,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

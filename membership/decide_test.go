@@ -107,6 +107,7 @@ func TestMeta(t *testing.T) {
 			HasData: rapid.Bool().Draw(t, "data"), Founding: rapid.Bool().Draw(t, "founding"),
 			Ending: rapid.Bool().Draw(t, "ending"), Drained: rapid.Bool().Draw(t, "drained"),
 			API: address.Draw(t, "api"), HTTP: address.Draw(t, "http"), Raft: address.Draw(t, "raft"),
+			Version: rapid.StringN(0, 20, maxVersionBytes).Draw(t, "version"), LowestLevel: rapid.Byte().Draw(t, "lowest"), HighestLevel: rapid.Byte().Draw(t, "highest"),
 		}
 		b, err := m.Encode()
 		if err != nil || len(b) > MaxMetaBytes {
@@ -115,8 +116,14 @@ func TestMeta(t *testing.T) {
 		if got, err := DecodeMeta(b); got != m || err != nil {
 			t.Fatalf("got %+v, %v, want %+v", got, err, m)
 		}
+		earlier := m // a node of an earlier version leaves out the rest
+		earlier.Version, earlier.LowestLevel, earlier.HighestLevel = "", 0, 0
+		without := len(b) - 3 - len(m.Version)
+		if got, err := DecodeMeta(b[:without]); got != earlier || err != nil {
+			t.Fatalf("of an earlier version: got %+v, %v, want %+v", got, err, earlier)
+		}
 		for i := range b {
-			if _, err := DecodeMeta(b[:i]); err == nil {
+			if _, err := DecodeMeta(b[:i]); err == nil && i != without {
 				t.Fatalf("%d bytes of %d were accepted", i, len(b))
 			}
 		}
@@ -135,7 +142,7 @@ func FuzzDecodeMeta(f *testing.F) {
 			return
 		}
 		again, err := m.Encode()
-		if err != nil && len(m.API) <= maxAddressBytes && len(m.HTTP) <= maxAddressBytes && len(m.Raft) <= maxAddressBytes {
+		if err != nil && len(m.API) <= maxAddressBytes && len(m.HTTP) <= maxAddressBytes && len(m.Raft) <= maxAddressBytes && len(m.Version) <= maxVersionBytes {
 			t.Fatalf("%+v was decoded and cannot be encoded: %v", m, err)
 		}
 		if back, err2 := DecodeMeta(again); err == nil && (err2 != nil || back != m) {

@@ -11,6 +11,9 @@ const MaxMetaBytes = 512
 // maxAddressBytes bounds one address in a meta, so that three fit.
 const maxAddressBytes = 128
 
+// maxVersionBytes bounds the version.
+const maxVersionBytes = 64
+
 // Meta is what a node says of itself in gossip.
 type Meta struct {
 	// Cluster is the cluster's id, zero if the node does not know it yet.
@@ -24,6 +27,10 @@ type Meta struct {
 	Ending, Drained bool
 	// The addresses that others reach the node by, host:port.
 	API, HTTP, Raft string
+	// Version is the node's build, at most maxVersionBytes; the levels are those of the
+	// replicated log that it reads. Empty and 0 of nodes that do not say.
+	Version                   string
+	LowestLevel, HighestLevel uint8
 }
 
 // A meta is
@@ -33,6 +40,8 @@ type Meta struct {
 //	2  1  expect
 //	3  16 cluster
 //	19    three addresses, each a length byte and that many bytes
+//	..    lowest and highest level of the log that the node reads; its version, a length
+//	      byte and that many bytes. Builds before level 5 leave these out
 const (
 	metaVersion   = 1
 	metaHeadBytes = 19
@@ -63,11 +72,15 @@ func (m Meta) Encode() ([]byte, error) {
 		b = append(b, byte(len(a)))
 		b = append(b, a...)
 	}
-	return b, nil
+	if len(m.Version) > maxVersionBytes {
+		return nil, fmt.Errorf("%w: version %q has %d bytes: at most %d are allowed", errBadMeta, m.Version, len(m.Version), maxVersionBytes)
+	}
+	b = append(b, m.LowestLevel, m.HighestLevel, byte(len(m.Version)))
+	return append(b, m.Version...), nil
 }
 
-// DecodeMeta reads what Encode wrote. Bytes behind the addresses are a later
-// version's and ignored.
+// DecodeMeta reads what Encode wrote, in this version or an earlier one. Bytes behind that
+// are a later version's and ignored.
 func DecodeMeta(b []byte) (Meta, error) {
 	if len(b) < metaHeadBytes || b[0] == 0 {
 		return Meta{}, fmt.Errorf("%w: %d bytes", errBadMeta, len(b))
@@ -84,5 +97,12 @@ func DecodeMeta(b []byte) (Meta, error) {
 		n := int(rest[0])
 		*a, rest = string(rest[1:1+n]), rest[1+n:]
 	}
+	if len(rest) == 0 {
+		return m, nil
+	}
+	if len(rest) < 3 || int(rest[2]) > len(rest)-3 {
+		return Meta{}, fmt.Errorf("%w: the version is cut", errBadMeta)
+	}
+	m.LowestLevel, m.HighestLevel, m.Version = rest[0], rest[1], string(rest[3:3+int(rest[2])])
 	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chorale/message"
+	"chorale/raftfsm/level"
 
 	"github.com/hashicorp/raft"
 )
@@ -65,7 +66,7 @@ type Config struct {
 	LogLevel string // trace, debug, info, warn, error
 	LogJSON  bool
 	Pprof    bool   // serve /debug/pprof
-	Version  string // of the program, for status
+	Version  string // of the program, for status and for the other nodes
 	// LogOutput is where the log goes; nil is standard error.
 	LogOutput io.Writer
 
@@ -240,3 +241,6 @@ func (l Listener) advertised(listening net.Addr) string {
 	}
 	return net.JoinHostPort(host, port)
 }
+
+// Levels are those of the log that this build reads, for people.
+func Levels() string { return level.Built().String() }

@@ -99,6 +99,7 @@ func (d directory) status(servers []raft.Server, leader raft.ServerID) []*api.Me
 			byID[m.ID] = s
 		}
 		s.RaftAddress, s.ApiAddress, s.HttpAddress, s.Gossip = m.Raft, m.API, m.HTTP, m.State
+		s.Version, s.LowestLevel, s.HighestLevel = m.Version, uint32(m.LowestLevel), uint32(m.HighestLevel)
 	}
 	out := make([]*api.MemberStatus, 0, len(byID))
 	for _, s := range byID {

@@ -17,6 +17,7 @@ import (
 
 	"chorale/disk"
 	"chorale/raftfsm"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/gofrs/flock"
@@ -67,6 +68,10 @@ type identity struct {
 	Recovering bool `json:"recovering,omitempty"`
 	// Former is the cluster that Survivor.Recover made the present one of, as Cluster.
 	Former string `json:"former_cluster_id,omitempty"`
+	// Level of the replicated log, 0 if it has none; LevelBy is a version that reads it. A
+	// build that does not leaves the folder alone.
+	Level   level.Level `json:"log_level,omitempty"`
+	LevelBy string      `json:"log_level_by,omitempty"`
 }
 
 // folder is the locked data folder of a running node. Safe for concurrent use.
@@ -122,6 +127,9 @@ func (f *folder) read(id string) error {
 	}
 	if f.identity.Node == "" {
 		return fmt.Errorf("%s is damaged: it names no node", path)
+	}
+	if err := (level.Mark{Level: f.identity.Level, By: f.identity.LevelBy}).Check(level.Built()); err != nil {
+		return fmt.Errorf("data folder %s: %w", f.dir, err)
 	}
 	if f.identity.Incarnation == 0 { // an earlier version made the folder
 		return f.change(func(i *identity) { i.Incarnation = newIncarnation() })
@@ -189,6 +197,14 @@ func (f *folder) join(id raftfsm.ClusterID) error {
 		return fmt.Errorf("data folder %s belongs to cluster %s, its log to cluster %s", f.dir, known, text)
 	}
 	return f.change(func(i *identity) { i.Cluster, i.Joining = text, false })
+}
+
+// atLevel notes the level of the log.
+func (f *folder) atLevel(m level.Mark) error {
+	if id := f.get(); m.Level <= id.Level {
+		return nil
+	}
+	return f.change(func(i *identity) { i.Level, i.LevelBy = m.Level, m.By })
 }
 
 // letIn notes that the node was made a member of the cluster, before it has any data.

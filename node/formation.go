@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chorale/membership"
+	"chorale/raftfsm/level"
 
 	"github.com/hashicorp/raft"
 )
@@ -86,5 +87,8 @@ func (p *process) meta() membership.Meta {
 		API:      p.addresses.API,
 		HTTP:     p.addresses.HTTP,
 		Raft:     p.addresses.Raft,
+		Version:  level.Version(p.config.Version),
+
+		LowestLevel: uint8(level.Built().Lowest), HighestLevel: uint8(level.Built().Highest),
 	}
 }

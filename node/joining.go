@@ -13,6 +13,7 @@ import (
 	"chorale/membership"
 	"chorale/node/engine/roster"
 	"chorale/raftfsm"
+	"chorale/raftfsm/level"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -33,7 +34,9 @@ type errNotIn struct{ why string }
 func (e *errNotIn) Error() string { return e.why }
 
 // final are the reasons of refusals that asking again cannot help.
-var final = []string{roster.ReasonRemoved, roster.ReasonOtherFolder, roster.ReasonStrange, roster.ReasonFull, "OTHER_CLUSTER"}
+var final = []string{
+	roster.ReasonRemoved, roster.ReasonOtherFolder, roster.ReasonStrange, roster.ReasonFull, roster.ReasonLevel, "OTHER_CLUSTER",
+}
 
 // refusal is the final refusal in an answer, or nil.
 func refusal(err error) error {
@@ -116,7 +119,7 @@ func (p *process) askJoin(ctx context.Context) (cluster string, err error) {
 	if _, leads := p.engine.Leader(); leads {
 		err := p.engine.Roster().Join(ctx, roster.JoinRequest{
 			ID: raft.ServerID(p.config.ID), Incarnation: id.Incarnation, Address: raft.ServerAddress(p.addresses.Raft),
-			Voter: !p.config.NonVoter, HasData: true,
+			Voter: !p.config.NonVoter, HasData: true, Reads: level.Built(), Version: p.config.Version,
 		})
 		if out := refusal(err); out != nil {
 			err = out
@@ -126,6 +129,7 @@ func (p *process) askJoin(ctx context.Context) (cluster string, err error) {
 	q := &api.JoinRequest{
 		NodeId: p.config.ID, Incarnation: uint64(id.Incarnation), ClusterId: id.Cluster, RaftAddress: p.addresses.Raft,
 		NonVoter: p.config.NonVoter, HasData: p.hasData.Load(),
+		Version: p.config.Version, LowestLevel: uint32(level.Built().Lowest), HighestLevel: uint32(level.Built().Highest),
 	}
 	err = errNobody
 	all := p.candidates()

@@ -21,6 +21,7 @@ import (
 	"chorale/node/peers"
 	"chorale/node/raftlog"
 	"chorale/node/server"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/go-hclog"
@@ -141,6 +142,7 @@ func (p *process) open() error {
 		RemoveDead:    p.config.RemoveDead,
 		PayloadLimit:  p.config.PayloadLimit,
 		Incarnation:   p.folder.get().Incarnation,
+		Version:       level.Version(p.config.Version),
 		Raft:          p.config.raft,
 	}, engine.Seams{
 		Files:     p.folder.files,
@@ -333,6 +335,10 @@ func (p *process) run(ctx context.Context) error {
 		err = failed
 	}
 	if err != nil {
+		var other *level.Error
+		if errors.As(err, &other) { // the next start is to be refused at once
+			err = errors.Join(err, p.folder.atLevel(other.Mark))
+		}
 		p.log.Error(endedBadly, "error", err)
 		return err
 	}

@@ -158,7 +158,10 @@ func TestFolderRefused(t *testing.T) {
 	edit(t, dir, func(i *identity) { i.Expect = 0 })
 	wants(t, refused(t, c), `bootstrap-expect = "1"`, "was added to its cluster")
 
-	edit(t, dir, func(i *identity) { i.Expect, i.Cluster = 1, strings.Repeat("ab", 16) })
+	edit(t, dir, func(i *identity) { i.Expect, i.Level, i.LevelBy = 1, 99, "v99" })
+	wants(t, refused(t, c), dir, "log is at level 99", "upgrade this node (v99 or a later version)")
+
+	edit(t, dir, func(i *identity) { i.Level, i.Cluster = 0, strings.Repeat("ab", 16) })
 	wants(t, refused(t, c), dir, "belongs to cluster abab")
 
 	if err := os.Remove(filepath.Join(dir, identityFile)); err != nil {

@@ -125,6 +125,7 @@ func (r *Restoring) Found(s *raftfsm.Saved) (cluster raftfsm.ClusterID, err erro
 	}
 	if err := r.folder.writeJSON(identityFile, identity{
 		Node: r.id, Incarnation: newIncarnation(), Cluster: hex.EncodeToString(cluster[:]), Expect: 1,
+		Level: s.Level.Level, LevelBy: s.Level.By,
 	}); err != nil {
 		return cluster, err
 	}

@@ -96,6 +96,9 @@ func (p *process) remember() error {
 			return err
 		}
 	}
+	if err := p.folder.atLevel(p.engine.Level()); err != nil {
+		return err
+	}
 	if !p.hasData.Load() && p.engine.HasLog() {
 		p.hasData.Store(true)
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"chorale/node"
+
 	"github.com/spf13/cobra"
 )
 
@@ -46,8 +48,8 @@ func newVersionCmd() *cobra.Command {
 		Short: "Print the version and what it was built with",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "chorale %s (%s %s/%s)\n",
-				versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "chorale %s (%s %s/%s), log levels %s\n",
+				versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH, node.Levels())
 			return err
 		},
 	}

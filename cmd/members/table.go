@@ -30,16 +30,20 @@ func printJSON(w io.Writer, r *api.ListMembersResponse) error {
 
 func print(w io.Writer, r *api.ListMembersResponse) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tWANTED\tGOSSIP\tCAUGHT UP\tAPI\tRAFT")
+	fmt.Fprintln(t, "NODE\tROLE\tWANTED\tGOSSIP\tCAUGHT UP\tVERSION\tLEVELS\tAPI\tRAFT")
 	for _, m := range r.Members {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.NodeId, role(m), wanted(m), m.Gossip, caughtUp(m, r.LeaderId != ""),
-			cmp.Or(m.ApiAddress, "-"), cmp.Or(m.RaftAddress, "-"))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.NodeId, role(m), wanted(m), m.Gossip, caughtUp(m, r.LeaderId != ""),
+			show.Build(m.Version, m.LowestLevel, m.HighestLevel), cmp.Or(m.ApiAddress, "-"), cmp.Or(m.RaftAddress, "-"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if r.LeaderId == "" {
 		_, err := fmt.Fprintf(w, "\nno leader is known: this is what node %s knows by itself. Nothing can change until a majority of the voters runs;\nif it is gone for good, see chorale recover-quorum --help\n", r.NodeId)
+		return err
+	}
+	if held := r.Level.GetHeld(); held != "" {
+		_, err := fmt.Fprintf(w, "\nthe log is at level %s\n", show.Level(r.Level.InUse, held))
 		return err
 	}
 	return nil

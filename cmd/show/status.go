@@ -56,7 +56,7 @@ func StatusJSON(w io.Writer, nodes []NodeStatus) error {
 func Status(w io.Writer, nodes []NodeStatus) error {
 	printCluster(w, nodes)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nNODE\tROLE\tHEALTH\tLAST SEQ\tBEHIND\tTIP\tFILES\tAPI")
+	fmt.Fprintln(t, "\nNODE\tROLE\tHEALTH\tLAST SEQ\tBEHIND\tTIP\tFILES\tVERSION\tLEVELS\tAPI")
 	last := newest(nodes)
 	var members []*api.MemberStatus
 	listed := map[string]bool{}
@@ -76,7 +76,7 @@ func Status(w io.Writer, nodes []NodeStatus) error {
 	}
 	for _, m := range members {
 		if !listed[m.NodeId] {
-			fmt.Fprintf(t, "%s\t%s\tno answer (gossip: %s)\t\t\t\t\t%s\n", m.NodeId, role(m), m.Gossip, m.ApiAddress)
+			fmt.Fprintf(t, "%s\t%s\tno answer (gossip: %s)\t\t\t\t\t%s\t%s\n", m.NodeId, role(m), m.Gossip, Build(m.Version, m.LowestLevel, m.HighestLevel), m.ApiAddress)
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -111,6 +111,30 @@ func printCluster(w io.Writer, nodes []NodeStatus) {
 	fmt.Fprintf(t, "stream\t%s\n", stream)
 	fmt.Fprintf(t, "topics\t%s in %s partitions\n", Count(s.Topics), Count(s.Partitions))
 	fmt.Fprintf(t, "producers\t%s remembered\n", Count(s.Producers))
+	held := ""
+	for _, n := range nodes {
+		held = cmp.Or(held, n.Status.GetLevel().GetHeld())
+	}
+	fmt.Fprintf(t, "log level\t%s\n", Level(s.Level.GetInUse(), held))
+}
+
+// Level is the level of the log, and why it is no higher one.
+func Level(inUse uint32, held string) string {
+	switch {
+	case inUse == 0:
+		return "not known"
+	case held != "":
+		return fmt.Sprintf("%d; %s", inUse, held)
+	}
+	return fmt.Sprint(inUse)
+}
+
+// Build is two cells: the version that a node runs, and the levels of the log that it reads.
+func Build(version string, lowest, highest uint32) string {
+	if highest == 0 {
+		return cmp.Or(version, "-") + "\t-"
+	}
+	return fmt.Sprintf("%s\t%d-%d", cmp.Or(version, "-"), lowest, highest)
 }
 
 // row is a node's line: behind counts messages that another node has already.
@@ -140,7 +164,8 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	if from := s.Tip.GetFillFromSeq(); from > 0 {
 		tip += fmt.Sprintf(", %d%% filled", 100*(s.Tip.FillAtSeq+1-from)/max(s.LastSeq+1-min(from, s.LastSeq), 1))
 	}
-	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files, n.Address}, "\t")
+	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files,
+		Build(s.Version, s.Level.GetLowest(), s.Level.GetHighest()), n.Address}, "\t")
 }
 
 // coming is how far a node is with fetching what it lacks.

@@ -9,6 +9,7 @@ import (
 
 	"chorale/compactor"
 	"chorale/node/engine/building"
+	"chorale/node/engine/latch"
 	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -24,7 +25,7 @@ const replanPause = time.Minute
 // those that are over. It ends with ctx, or with an error of the disk.
 func (e *Engine) compact(ctx context.Context) error {
 	select {
-	case <-e.caughtUp.done():
+	case <-e.caughtUp.Done():
 	case <-ctx.Done():
 		return nil
 	}
@@ -117,7 +118,7 @@ func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-c
 				"in", time.Since(begin).Round(time.Millisecond))
 			e.compaction.Set(building.Result{Plan: plan.Index, Files: files})
 			return nil
-		case errors.Is(err, compactor.ErrImpossible) && isClosed(over):
+		case errors.Is(err, compactor.ErrImpossible) && latch.Closed(over):
 			return nil // others were faster
 		case errors.Is(err, compactor.ErrImpossible), errors.Is(err, syscall.ENOSPC):
 			e.log.Error("a plan cannot be built", "plan", plan.Index, "error", err)
@@ -134,15 +135,6 @@ func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-c
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"chorale/node/engine/building"
 	"chorale/node/engine/fetching"
 	"chorale/node/engine/filling"
+	"chorale/node/engine/latch"
 	"chorale/node/engine/leading"
 	"chorale/node/engine/machine"
 	"chorale/node/engine/pace"
@@ -77,7 +78,7 @@ type Engine struct {
 	halted    chan error          // capacity 1: why the state machine stopped
 
 	mismatches atomic.Int64
-	caughtUp   latch // see readiness.go
+	caughtUp   latch.Latch // see readiness.go
 	compaction *building.State
 	upkeep     *upkeep.Keeper
 	filler     *filling.Filler
@@ -120,7 +121,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		dog:      watchdog.New(),
 		budget:   semaphore.NewWeighted(s.QueueBytes),
 		halted:   make(chan error, 1),
-		caughtUp: newLatch(), compaction: building.New(),
+		caughtUp: latch.New(), compaction: building.New(),
 	}
 	e.committer = newCommitter(e.halt)
 	e.life, e.end = context.WithCancelCause(context.Background())
@@ -134,16 +135,16 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	e.upkeep, err = upkeep.New(upkeep.Options{
 		History: e.history, Tip: e.tip, Topics: e.topics, Building: e.compaction,
 		Peers: seams.Peers, FetchRate: max(s.FetchRate, 0), Current: func() bool { r := e.running(); return r != nil && e.drained(r) },
-		Files: e.dog.Files(seams.Files), Dir: Dir, Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.done(),
+		Files: e.dog.Files(seams.Files), Dir: Dir, Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.Done(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.machine = machine.New(raftfsm.New(raftfsm.Options{
-		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch,
+		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch, Reads: s.Reads,
 	}), e.dog, func() { e.filler.Again() })
 	e.filler = filling.New(filling.Options{
-		Source: e.source(), Still: e.machine.Still, Ready: e.caughtUp.done(), Log: e.log.Named("tip"),
+		Source: e.source(), Still: e.machine.Still, Ready: e.caughtUp.Done(), Log: e.log.Named("tip"),
 	})
 	e.roster = e.newRoster()
 	return e, nil

@@ -103,7 +103,7 @@ func (e *Engine) takeOver(ctx context.Context) bool {
 			return false
 		}
 	}
-	e.caughtUp.set()
+	e.caughtUp.Set()
 	// A publish needs a genesis before it in the log: so nothing is served before.
 	for e.machine.FSM.View().Genesis.Cluster == (raftfsm.ClusterID{}) {
 		if err := e.found(ctx); err != nil && !pause(ctx, dutyPause) {
@@ -163,8 +163,19 @@ func (e *Engine) proposeFiles(ctx context.Context, files []segments.FileMeta) er
 	return result.Err
 }
 
-// command puts a command (nil: a barrier) through the log and waits for its result.
+// command puts a command (nil: a barrier) through the log and waits for its result, if
+// all members understand it.
 func (e *Engine) command(ctx context.Context, command []byte) (raftfsm.Result, error) {
+	if command != nil {
+		if err := e.roster.Permit(ctx, command); err != nil {
+			return raftfsm.Result{}, err
+		}
+	}
+	return e.put(ctx, command)
+}
+
+// put is command for what was looked at already.
+func (e *Engine) put(ctx context.Context, command []byte) (raftfsm.Result, error) {
 	type answer struct {
 		result raftfsm.Result
 		err    error

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"chorale/node/engine/roster"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 )
 
@@ -9,13 +10,14 @@ import (
 func (e *Engine) newRoster() *roster.Roster {
 	return roster.New(roster.Options{
 		ID: e.settings.ID, Incarnation: e.settings.Incarnation, Raft: e.running,
-		Members: e.machine.FSM.Members, Command: e.command, Health: e.Health, Ask: e.seams.Peers.Health,
+		Members: e.machine.FSM.Members, Command: e.put, Health: e.Health, Ask: e.seams.Peers.Health,
 		Serves: func() error {
 			if _, leads := e.leading.Now(); !leads {
 				return ErrNotLeader
 			}
 			return nil
 		},
+		Reads: e.settings.Reads, View: e.machine.View,
 		Steady: e.settings.Steady, RemoveDead: e.settings.RemoveDead, Log: e.log.Named("members"),
 	})
 }
@@ -29,10 +31,16 @@ func (e *Engine) Members() members.List {
 	return list
 }
 
+// Level is that of the log, zero as long as it has none.
+func (e *Engine) Level() level.Mark { return e.machine.FSM.View().Level }
+
 // Health is how far this node is. What it is building itself is not missing.
 func (e *Engine) Health() roster.Health {
 	done, _ := e.compaction.Newest()
-	h := roster.Health{Incarnation: e.settings.Incarnation, Undurable: e.history.Undurable(), Plan: done.Plan, PlanSum: done.Sum()}
+	h := roster.Health{
+		Incarnation: e.settings.Incarnation, Undurable: e.history.Undurable(), Plan: done.Plan, PlanSum: done.Sum(),
+		Reads: e.settings.Reads, Version: e.settings.Version,
+	}
 	for _, f := range e.history.Proposals() {
 		h.Built = append(h.Built, f.Hash)
 	}

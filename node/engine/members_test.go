@@ -43,7 +43,7 @@ func (n *testNode) wipe(folder members.Incarnation) {
 
 func (n *testNode) request() roster.JoinRequest {
 	data, _ := n.store.LastIndex()
-	return roster.JoinRequest{ID: n.id, Incarnation: n.settings.Incarnation, Address: raft.ServerAddress(n.id), Voter: true, HasData: data > 0}
+	return roster.JoinRequest{ID: n.id, Incarnation: n.settings.Incarnation, Address: raft.ServerAddress(n.id), Voter: true, HasData: data > 0, Reads: n.settings.withDefaults().Reads}
 }
 
 // join asks the leader as a node does: again and again, until it is told yes or no.
@@ -282,36 +282,6 @@ func TestNonVoter(t *testing.T) {
 		}
 		c.leader().mustPublish("a", "x")
 		c.sameEverywhere()
-	})
-}
-
-// TestEarlierVersion: nothing is put in the log that would stop a node of an earlier
-// version, until that is upgraded or is the one that goes.
-func TestEarlierVersion(t *testing.T) {
-	inBubble(t, 3, withFolders, func(c *cluster) {
-		old := c.follower()
-		old.early.Store(true)
-		pass(2 * time.Second)
-		n4 := c.add("n4", 4)
-		refusal(t, c.join(n4.request()), roster.ReasonOld)
-		refusal(t, c.join(c.leader().request()), roster.ReasonOld)
-		if list := c.leader().engine.Members(); len(list) > 0 {
-			t.Errorf("the list is %v", list)
-		}
-		old.early.Store(false)
-		pass(2 * time.Second)
-		if err := c.join(n4.request()); err != nil {
-			t.Fatal(err)
-		}
-		old.early.Store(true)
-		pass(2 * time.Second)
-		r := c.leader().engine.Roster()
-		refusal(t, r.Remove(context.Background(), "n4"), roster.ReasonOld)
-		if err := r.Remove(context.Background(), old.id); err != nil {
-			t.Fatal(err)
-		}
-		c.untilIs(old.id, "none")
-		c.untilIs("n4", "Voter")
 	})
 }
 

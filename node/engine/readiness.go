@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"chorale/node/engine/filling"
 	"chorale/node/engine/roster"
 	"chorale/node/engine/upkeep"
 	"chorale/raftfsm"
+	"chorale/raftfsm/level"
 	"chorale/segments"
 	"chorale/tip"
 
@@ -29,19 +29,6 @@ const (
 	contactWait = 3 * time.Second
 )
 
-// latch is set once. Safe for concurrent use.
-type latch struct {
-	once   *sync.Once
-	closed chan struct{}
-}
-
-func newLatch() latch { return latch{new(sync.Once), make(chan struct{})} }
-
-func (l latch) set()                  { l.once.Do(func() { close(l.closed) }) }
-func (l latch) done() <-chan struct{} { return l.closed }
-
-func (l latch) isSet() bool { return isClosed(l.closed) }
-
 // catchUp waits until the node has applied the log once and has all files, then lets
 // the node be ready. It ends with ctx.
 func (e *Engine) catchUp(ctx context.Context) error {
@@ -49,7 +36,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	var last uint64
 	var since time.Time
 	var files roster.Patience
-	for pause(ctx, catchUpCheck) && !e.caughtUp.isSet() {
+	for pause(ctx, catchUpCheck) && !e.caughtUp.IsSet() {
 		v := e.machine.FSM.View()
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
@@ -58,7 +45,7 @@ func (e *Engine) catchUp(ctx context.Context) error {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
-			e.caughtUp.set()
+			e.caughtUp.Set()
 		}
 	}
 	<-ctx.Done()
@@ -84,7 +71,7 @@ func (e *Engine) NotReady() string {
 		return (&roster.RemovedError{ID: e.settings.ID}).Error()
 	case len(e.Servers()) == 0:
 		return "waiting to become part of a cluster"
-	case !e.caughtUp.isSet():
+	case !e.caughtUp.IsSet():
 		h := e.upkeep.Coming(e.Health())
 		return h.Behind(e.Files(), r.CommitIndex())
 	case e.machine.FSM.View().Genesis.Cluster == (raftfsm.ClusterID{}):
@@ -121,6 +108,8 @@ type Status struct {
 	Lacking      string // of the stream, see Engine.Lacking
 	Scrub        upkeep.ScrubStatus
 	Fetch        upkeep.FetchStatus
+	Levels       roster.Levels
+	Reads        level.Range
 	Servers      []raft.Server
 	// Raft's indexes and term.
 	Applied, Last, Commit, Term uint64
@@ -144,6 +133,8 @@ func (e *Engine) Status() Status {
 		Scrub:      e.upkeep.Scrubbed(),
 		Fetch:      e.upkeep.Fetching(),
 		Servers:    e.Servers(),
+		Levels:     e.roster.Levels(),
+		Reads:      e.settings.Reads,
 	}
 	plan, _ := e.machine.FSM.Plan()
 	s.Plan = plan.Index

@@ -103,6 +103,10 @@ func (e *Engine) start() (*raft.Raft, error) {
 	}
 	r, err := o.raft, o.err
 	if err != nil {
+		select {
+		case err = <-e.halted: // of a snapshot; Raft has told its log alone
+		default:
+		}
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	e.committer.raft = r

@@ -5,6 +5,7 @@ import (
 
 	"chorale/compactor"
 	"chorale/message"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
@@ -44,6 +45,10 @@ type Settings struct {
 	// RemoveDead is for how long a member may be silent before this node, when it leads,
 	// removes it for good; 0 is for ever.
 	RemoveDead time.Duration
+	// Reads is what of the log this build understands; default level.Built.
+	Reads level.Range
+	// Version of the program, for people.
+	Version string
 	// Raft replaces RaftConfig's answer; LocalID and Logger are set in either.
 	Raft *raft.Config
 }
@@ -85,6 +90,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.ScrubEvery == 0 {
 		s.ScrubEvery = defaultScrubEvery
+	}
+	if s.Reads == (level.Range{}) {
+		s.Reads = level.Built()
 	}
 	if s.Raft == nil {
 		s.Raft = RaftConfig()

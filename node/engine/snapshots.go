@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"chorale/node/engine/machine"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -31,7 +33,7 @@ func (e *Engine) snapshot(ctx context.Context) error {
 			continue
 		}
 		c := r.ReloadableConfig()
-		if keep := trailing(bytes, entries, e.settings.SnapshotBytes/2); keep != c.TrailingLogs {
+		if keep := machine.Trailing(bytes, entries, e.settings.SnapshotBytes/2, trailingMin, trailingMax); keep != c.TrailingLogs {
 			c.TrailingLogs = keep
 			if err := r.ReloadConfig(c); err != nil {
 				return fmt.Errorf("reload raft's configuration: %w", err)
@@ -42,12 +44,4 @@ func (e *Engine) snapshot(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// trailing is how many entries of their mean size make so many bytes, within bounds: they
-// stay in the log behind a snapshot, so that a follower that was away for a moment is
-// sent entries and not a snapshot.
-func trailing(bytes, entries, keep int64) uint64 {
-	mean := max(bytes/max(entries, 1), 1)
-	return uint64(min(max(keep/mean, trailingMin), trailingMax))
 }

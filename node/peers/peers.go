@@ -15,6 +15,7 @@ import (
 	"chorale/node/engine"
 	"chorale/node/engine/roster"
 	"chorale/node/server"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/segments"
 
@@ -223,7 +224,7 @@ func (p *Peers) Health(ctx context.Context, id raft.ServerID) (roster.Health, er
 	out := roster.Health{
 		Incarnation: members.Incarnation(h.Incarnation), Applied: h.AppliedIndex, Leader: raft.ServerID(h.LeaderId),
 		MissingFiles: int(h.MissingFiles), MissingBytes: int64(h.MissingBytes), Undurable: int(h.UndurableFiles), Plan: h.Plan,
-		Voters: h.Voters, Ends: h.Ends,
+		Voters: h.Voters, Ends: h.Ends, Reads: level.Announced(h.LowestLevel, h.HighestLevel), Version: h.Version,
 	}
 	copy(out.PlanSum[:], h.PlanSum)
 	for _, b := range h.Built {

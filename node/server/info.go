@@ -89,6 +89,7 @@ func (s *Server) GetStatus(context.Context, *api.GetStatusRequest) (*api.GetStat
 		RaftTerm:         st.Term,
 		Scrub:            scrubStatus(st.Scrub),
 		Fetch:            fetchStatus(st.Fetch),
+		Level:            levelStatus(st),
 	}
 	if st.View.Genesis.Cluster != [16]byte{} {
 		out.ClusterId = fmt.Sprintf("%x", st.View.Genesis.Cluster)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"chorale/api"
 	"chorale/node/engine"
 	"chorale/node/engine/roster"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
@@ -128,7 +130,7 @@ func (s *Server) Join(ctx context.Context, q *api.JoinRequest) (*api.JoinRespons
 	}
 	r := roster.JoinRequest{
 		ID: raft.ServerID(q.NodeId), Incarnation: members.Incarnation(q.Incarnation), Address: raft.ServerAddress(q.RaftAddress),
-		Voter: !q.NonVoter, HasData: q.HasData,
+		Voter: !q.NonVoter, HasData: q.HasData, Reads: level.Announced(q.LowestLevel, q.HighestLevel), Version: cmp.Or(q.Version, "an earlier one"),
 	}
 	err := s.Engine.Roster().Check(r)
 	if err == nil {
@@ -164,6 +166,7 @@ func (s *Server) GetHealth(context.Context, *api.GetHealthRequest) (*api.GetHeal
 		MissingFiles: uint64(h.MissingFiles), MissingBytes: uint64(h.MissingBytes), LeaderId: string(h.Leader),
 		UndurableFiles: uint64(h.Undurable), Plan: h.Plan, PlanSum: h.PlanSum[:],
 		Voters: h.Voters, Ends: s.ends.Load(),
+		Version: h.Version, LowestLevel: uint32(h.Reads.Lowest), HighestLevel: uint32(h.Reads.Highest),
 	}
 	for _, f := range h.Built {
 		out.Built = append(out.Built, f[:])
@@ -185,7 +188,9 @@ func (s *Server) ListMembers(ctx context.Context, q *api.ListMembersRequest) (*a
 		s.Log.Debug("the leader did not tell the members", "leader", leader, "error", err)
 		leader = ""
 	}
-	return &api.ListMembersResponse{Members: s.memberList(ctx, leader, local, q.Now), LeaderId: string(leader), NodeId: string(s.Engine.ID())}, nil
+	return &api.ListMembersResponse{
+		Members: s.memberList(ctx, leader, local, q.Now), LeaderId: string(leader), NodeId: string(s.Engine.ID()), Level: levelStatus(s.Engine.Status()),
+	}, nil
 }
 
 // memberList joins the list, Raft's configuration, gossip and the leader's reports.
@@ -211,6 +216,7 @@ func (s *Server) memberList(ctx context.Context, leader raft.ServerID, local, no
 	for _, g := range s.Members() {
 		if m := byID[g.NodeId]; m != nil {
 			m.Gossip, m.ApiAddress, m.HttpAddress, m.RaftAddress = g.Gossip, g.ApiAddress, g.HttpAddress, g.RaftAddress
+			m.Version, m.LowestLevel, m.HighestLevel = g.Version, g.LowestLevel, g.HighestLevel
 		}
 	}
 	if local {
@@ -223,6 +229,7 @@ func (s *Server) memberList(ctx context.Context, leader raft.ServerID, local, no
 			if m := byID[string(id)]; m != nil && (running[id] || !now && n.Fresh(time.Now())) {
 				m.Heard, m.LogLag, m.MissingFiles, m.MissingBytes = true, n.Lag, uint64(n.MissingFiles), uint64(n.MissingBytes)
 				m.CaughtUp = !n.Since.IsZero()
+				m.Version, m.LowestLevel, m.HighestLevel = n.Version, uint32(n.Reads.Lowest), uint32(n.Reads.Highest)
 			}
 		}
 	}
@@ -232,6 +239,10 @@ func (s *Server) memberList(ctx context.Context, leader raft.ServerID, local, no
 	}
 	slices.SortFunc(out, func(a, b *api.Member) int { return strings.Compare(a.NodeId, b.NodeId) })
 	return out
+}
+
+func levelStatus(st engine.Status) *api.LevelStatus {
+	return &api.LevelStatus{InUse: uint32(st.Levels.InUse), Held: st.Levels.Held, Lowest: uint32(st.Reads.Lowest), Highest: uint32(st.Reads.Highest)}
 }
 
 func roleOf(voter bool) api.Member_Role {

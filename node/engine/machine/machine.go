@@ -90,3 +90,11 @@ func (m *Machine) Still(f func()) {
 func (m *Machine) Snapshots(inner raft.SnapshotStore) raft.SnapshotStore {
 	return &store{inner, &m.passage}
 }
+
+// Trailing is how many entries of their mean size make so many bytes, within bounds: they
+// stay in the log behind a snapshot, so that a follower that was away for a moment is
+// sent entries and not a snapshot.
+func Trailing(bytes, entries, keep, least, most int64) uint64 {
+	mean := max(bytes/max(entries, 1), 1)
+	return uint64(min(max(keep/mean, least), most))
+}

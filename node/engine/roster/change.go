@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"chorale/raftfsm"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
@@ -21,6 +21,9 @@ type JoinRequest struct {
 	Address raft.ServerAddress
 	Voter   bool
 	HasData bool
+	// Reads is what of the log the node's build understands, Version which one that is.
+	Reads   level.Range
+	Version string
 }
 
 // Check refuses what this node knows to be refused, whoever leads: what was removed
@@ -42,6 +45,9 @@ func (r *Roster) Join(ctx context.Context, q JoinRequest) error {
 	}
 	defer release()
 	v := r.view()
+	if err := v.admits(q); err != nil {
+		return err
+	}
 	m, known := v.list.Find(string(q.ID))
 	s, counts := v.find(q.ID)
 	switch {
@@ -132,8 +138,10 @@ func (r *Roster) Transfer(ctx context.Context, id raft.ServerID) (raft.ServerID,
 func (r *Roster) view() view {
 	list, _ := r.Members()
 	c := r.Raft().GetConfiguration().Configuration()
+	state := r.View()
 	return view{
 		self: r.ID, servers: c.Servers, list: list, reports: r.Reports(), now: time.Now(), steady: r.Steady, voters: Electorate(c),
+		level: state.Level, proven: state.Proven, reads: r.Reads,
 	}
 }
 
@@ -156,6 +164,14 @@ func (r *Roster) begin(ctx context.Context) (release func(), err error) {
 	if err := r.Serves(); err != nil {
 		return nil, err
 	}
+	if err := r.awaitLook(ctx); err != nil {
+		return nil, err
+	}
+	return r.hold(ctx)
+}
+
+// awaitLook waits until a leader knows of everybody who answers.
+func (r *Roster) awaitLook(ctx context.Context) error {
 	r.mu.Lock()
 	looked := r.looked
 	r.mu.Unlock()
@@ -163,12 +179,12 @@ func (r *Roster) begin(ctx context.Context) (release func(), err error) {
 	defer late.Stop()
 	select {
 	case <-looked:
+		return nil
 	case <-late.C:
-		return nil, &Refusal{ReasonBusy, "the leader has just begun and does not know yet how far the others are: try again"}
+		return &Refusal{ReasonBusy, "the leader has just begun and does not know yet how far the others are: try again"}
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return r.hold(ctx)
 }
 
 // change commits a change that check lets pass.
@@ -213,25 +229,19 @@ func (r *Roster) commit(ctx context.Context, c members.Change) error {
 	if m, _ := list.Find(c.ID); c.Op == members.Join && m.Incarnation == c.Incarnation && !m.Removed {
 		return nil // it is a member already: nothing for the log
 	}
-	if old := r.olds(c); len(old) > 0 {
-		return &Refusal{ReasonOld, fmt.Sprintf("on %v runs an earlier version, which would stop at a change of members: upgrade all nodes first", old)}
+	entry := raftfsm.EncodeMember(c)
+	but := raft.ServerID("")
+	if c.Op == members.Remove {
+		but = raft.ServerID(c.ID) // that one may stop at it
 	}
-	result, err := r.Command(ctx, raftfsm.EncodeMember(c))
+	if err := r.permit(ctx, entry, but); err != nil {
+		return err
+	}
+	result, err := r.Command(ctx, entry)
 	if err != nil {
 		return err
 	}
 	return r.explain(result.Err, raft.ServerID(c.ID))
-}
-
-// olds are the nodes that a change would stop, but for the one that it removes.
-func (r *Roster) olds(c members.Change) (ids []string) {
-	for id, n := range r.Reports() {
-		if n.Old && !(c.Op == members.Remove && string(id) == c.ID) {
-			ids = append(ids, string(id))
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // explain makes of a refusal of the state machine one that says what to do.

@@ -23,12 +23,9 @@ func (v view) dead(begun time.Time, after time.Duration) (raft.ServerID, time.Du
 			continue
 		}
 		n := v.reports[s.ID]
-		if n.Old {
-			continue // it answers, in its way
-		}
 		since := begun
-		if n.Heard.After(since) {
-			since = n.Heard
+		if n.Said.After(since) {
+			since = n.Said
 		}
 		if silent := v.now.Sub(since); silent >= longest {
 			id, longest = s.ID, silent

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/segments"
 
@@ -31,6 +32,9 @@ type Health struct {
 	PlanSum segments.Hash
 	// Leader is whom it follows.
 	Leader raft.ServerID
+	// Reads is what of the log its build understands, Version which one that is.
+	Reads   level.Range
+	Version string
 }
 
 // Behind says what the node lacks of these files, or else of the log.

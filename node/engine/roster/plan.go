@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/raft"
@@ -36,6 +37,7 @@ const (
 	ReasonBusy        = "BUSY"
 	ReasonOld         = "EARLIER_VERSION"
 	ReasonFiles       = "FILES_AT_RISK"
+	ReasonLevel       = "OTHER_LEVEL"
 )
 
 // view is everything that decisions about members are made of.
@@ -47,6 +49,9 @@ type view struct {
 	now     time.Time
 	steady  time.Duration
 	voters  uint64 // Electorate of the configuration
+	level   level.Mark
+	proven  level.Level
+	reads   level.Range // by this build
 }
 
 // stepKind is a change of Raft's configuration, or a transfer of leadership.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chorale/raftfsm"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/go-hclog"
@@ -56,7 +57,11 @@ type Options struct {
 	// Raft is nil until it has started.
 	Raft    func() *raft.Raft
 	Members func() (members.List, <-chan struct{})
-	// Command puts an entry through the log and gives its result.
+	// Reads is what of the log this build understands.
+	Reads level.Range
+	// View is of the state machine.
+	View func() raftfsm.View
+	// Command puts an entry through the log and gives its result, whatever Permit says.
 	Command func(ctx context.Context, entry []byte) (raftfsm.Result, error)
 	// Serves is nil where this node leads and serves, else why it cannot change
 	// anything.
@@ -85,9 +90,9 @@ type Roster struct {
 	looked  chan struct{} // closed when everybody was asked once in this term
 }
 
-// ErrOld is the answer of Options.Ask for a node whose version knows nothing of members.
-// It would stop at the first change of the list.
-var ErrOld = errors.New("an earlier version runs there, which knows nothing of members")
+// ErrOld is the answer of Options.Ask for a node of a build before level.Members, which
+// cannot say how far it is.
+var ErrOld = errors.New("an earlier version runs there, which does not say how far it is")
 
 // Report is what the leader knows of how far a node is.
 type Report struct {
@@ -97,8 +102,8 @@ type Report struct {
 	Heard, Since time.Time
 	// Lag is in entries.
 	Lag uint64
-	// Old: the node answered with ErrOld, and not otherwise since.
-	Old bool
+	// Said is when it answered last, be it with ErrOld.
+	Said time.Time
 }
 
 // Fresh reports whether the node answered lately.
@@ -121,16 +126,23 @@ func New(o Options) *Roster {
 func (r *Roster) Lead(ctx context.Context) {
 	r.mu.Lock()
 	clear(r.reports) // of an earlier term
-	r.looked = make(chan struct{})
 	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.looked = make(chan struct{})
+		r.mu.Unlock()
+	}()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	begun, tried := time.Now(), time.Time{}
 	for {
 		_, changed := r.Members()
-		r.look(ctx)
+		answered := r.look(ctx)
 		if ctx.Err() == nil && !r.begun() {
 			close(r.looked)
+		}
+		if err := r.raise(ctx, answered); err != nil && ctx.Err() == nil {
+			r.Log.Warn("the level of the log could not be raised yet", "error", err)
 		}
 		if err := r.reconcile(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Warn("the members could not be brought in line yet", "error", err)
@@ -164,7 +176,7 @@ func (r *Roster) look(ctx context.Context) map[raft.ServerID]bool {
 			switch {
 			case errors.Is(err, ErrOld):
 				r.mu.Lock()
-				r.reports[s.ID] = Report{Old: true}
+				r.reports[s.ID] = Report{Said: time.Now(), Health: Health{Reads: level.Range{Lowest: level.First, Highest: level.Members - 1}}}
 				r.mu.Unlock()
 			case err != nil:
 				r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
@@ -210,7 +222,7 @@ func (r *Roster) note(id raft.ServerID, h Health) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.reports[id]
-	n := Report{Health: h, Heard: now, Lag: commit - min(h.Applied, commit)}
+	n := Report{Health: h, Heard: now, Said: now, Lag: commit - min(h.Applied, commit)}
 	if n.Lag <= lagAllowed && h.MissingFiles == 0 {
 		if n.Since = old.Since; n.Since.IsZero() || !old.Fresh(now) || old.Incarnation != h.Incarnation {
 			n.Since = now

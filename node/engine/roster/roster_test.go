@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/cockroachdb/datadriven"
@@ -27,12 +28,15 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 //	... undurable=FILES           how many files of the manifest are not on its disk
 //	... config=INDEX               of the newest configuration in its log; the first line's counts
 //	... other                     it answers with another folder than the list's
+//	... reads=LEVEL               that its build reads up to; 5 if not given
+//	... level=LEVEL               of the log; of the first line
+//	... proven=LEVEL              by what the log holds; of the first line
 func parse(t *testing.T, input string) view {
 	v := view{now: noon, steady: 3 * time.Second, reports: map[raft.ServerID]Report{}}
 	for i, line := range strings.Split(strings.TrimSpace(input), "\n") {
 		words := strings.Fields(line)
 		s := raft.Server{ID: raft.ServerID(words[0]), Suffrage: raft.Voter}
-		n := Report{Health: Health{Incarnation: 1}}
+		n := Report{Health: Health{Incarnation: 1, Version: "of " + words[0], Reads: level.Range{Lowest: 1, Highest: 5}}}
 		if i == 0 {
 			v.self = s.ID
 		}
@@ -45,7 +49,7 @@ func parse(t *testing.T, input string) view {
 			case "wish":
 				v.list = append(v.list, members.Member{ID: words[0], Incarnation: 1, Changed: 1, Voter: value == "voter", Removed: value == "removed"})
 			case "heard":
-				n.Heard = ago
+				n.Heard, n.Said = ago, ago
 			case "since":
 				n.Since = ago
 			case "lag":
@@ -57,11 +61,19 @@ func parse(t *testing.T, input string) view {
 				n.Undurable = seconds
 			case "other":
 				n.Incarnation = 2
+			case "reads":
+				n.Reads.Highest = level.Level(seconds)
+			case "level":
+				v.level.Level = level.Level(seconds)
+			case "proven":
+				v.proven = level.Level(seconds)
 			default:
 				t.Fatalf("unknown word %q", w)
 			}
 		}
-		v.reports[s.ID] = n
+		if v.reports[s.ID] = n; i == 0 {
+			v.reads = n.Reads
+		}
 		switch words[1] {
 		case "non-voter":
 			s.Suffrage = raft.Nonvoter
@@ -73,33 +85,48 @@ func parse(t *testing.T, input string) view {
 	return v
 }
 
-// TestSteps runs testdata: views in, the next step, the successor and the refusals of
-// each removal out.
+// TestSteps runs testdata: views in, the next step, the successor, the refusals of each
+// removal, and how the level stands out.
 func TestSteps(t *testing.T) {
-	datadriven.RunTest(t, "testdata/steps", func(t *testing.T, d *datadriven.TestData) string {
-		v := parse(t, d.Input)
-		var b strings.Builder
-		switch d.Cmd {
-		case "next":
-			s, due := next(v)
-			if !due {
-				return "nothing is due\n"
-			}
-			fmt.Fprintf(&b, "%s of %s: %s\n", s.kind, s.server.ID, s.why)
-		case "lose":
-			for _, s := range v.servers {
-				fmt.Fprintf(&b, "%s: %v\n", s.ID, v.mayLose(s.ID))
-			}
-		case "successor":
-			s, err := v.successor("")
-			fmt.Fprintf(&b, "best: %s %v\n", s.ID, err)
-			for _, id := range append([]raft.Server{{ID: "nobody"}}, v.servers...) {
-				_, err := v.successor(id.ID)
-				fmt.Fprintf(&b, "%s: %v\n", id.ID, err)
-			}
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) { datadriven.RunTest(t, path, decide) })
+}
+
+func decide(t *testing.T, d *datadriven.TestData) string {
+	v := parse(t, d.Input)
+	var b strings.Builder
+	switch d.Cmd {
+	case "next":
+		s, due := next(v)
+		if !due {
+			return "nothing is due\n"
 		}
-		return b.String()
-	})
+		fmt.Fprintf(&b, "%s of %s: %s\n", s.kind, s.server.ID, s.why)
+	case "lose":
+		for _, s := range v.servers {
+			fmt.Fprintf(&b, "%s: %v\n", s.ID, v.mayLose(s.ID))
+		}
+	case "levels":
+		answered := map[raft.ServerID]bool{v.self: true}
+		for id, n := range v.reports {
+			answered[id] = answered[id] || n.Fresh(v.now)
+		}
+		fmt.Fprintf(&b, "in use: %d\n", v.inUse(""))
+		if m, due := v.rise(answered); due {
+			fmt.Fprintf(&b, "raised to %d, %s\n", m.Level, m.By)
+		}
+		fmt.Fprintf(&b, "behind %d: %v\n", v.reads.Highest, v.behind(v.reads.Highest))
+		for reads := level.Level(3); reads <= 6; reads++ {
+			fmt.Fprintf(&b, "a stranger that reads up to %d: %v\n", reads, v.admits(JoinRequest{ID: "x", Version: "v", Reads: level.Range{Lowest: 1, Highest: reads}}))
+		}
+	case "successor":
+		s, err := v.successor("")
+		fmt.Fprintf(&b, "best: %s %v\n", s.ID, err)
+		for _, id := range append([]raft.Server{{ID: "nobody"}}, v.servers...) {
+			_, err := v.successor(id.ID)
+			fmt.Fprintf(&b, "%s: %v\n", id.ID, err)
+		}
+	}
+	return b.String()
 }
 
 // TestConverges: from any configuration and list, steps lead to what the list wants and
