@@ -61,6 +61,14 @@ jepsen: sim ## make sim, planted bugs, and ROUNDS=20 of kill -9 on real processe
 life: ## 5,000 messages/s through 3, 5 and 3 nodes, and ROUNDS=20 of add, promote, remove, wipe
 	$(GO) test -count=1 -timeout 30m -v -run 'TestLife$$|TestWipes$$' ./jepsen/procs -rate 5000 -rounds $(ROUNDS) -calm 3s -gap 2s
 
+.PHONY: upgrade
+upgrade: ## OLD=commit: a cluster of that version is upgraded to this tree, node by node, under load
+	@test -n '$(OLD)' || { echo 'which version to upgrade from? make upgrade OLD=COMMIT'; exit 2; }
+	@dir=$$(mktemp -d) && trap "git worktree remove --force $$dir/tree; rm -rf $$dir" EXIT && \
+	  git worktree add --quiet --detach $$dir/tree '$(OLD)' && \
+	  (cd $$dir/tree && $(GO) build -ldflags '-X main.version=$(OLD)' -o $$dir/chorale ./cmd/chorale) && \
+	  $(GO) test -count=1 -timeout 10m -v -run 'TestUpgrade$$' ./jepsen/procs -old $$dir/chorale
+
 .PHONY: bench
 bench: ## the Go benchmarks; the product's own are `chorale bench`
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -167,6 +167,9 @@ func (n *Node) args() []string {
 	return append(out, n.extra...)
 }
 
+// Use runs the node with another binary from its next start on.
+func (n *Node) Use(binary string) { n.binary = binary }
+
 // Log is all that the node has written so far, in all its lives.
 func (n *Node) Log() ([]byte, error) { return os.ReadFile(n.log) }
 

@@ -25,10 +25,11 @@ var (
 	seed   = flag.Uint64("seed", 1, "what the rounds are drawn from")
 	keep   = flag.String("keep", "", "folder for the history, also if nothing was found")
 	judged = flag.String("history", "", "judge this history again and run nothing")
+	old    = flag.String("old", "", "binary of an earlier version that TestUpgrade begins with; default: a build of an earlier level")
 )
 
-// program is the binary under test.
-var program string
+// program is the binary under test, folder where further ones go.
+var program, folder string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -46,10 +47,17 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "chorale")
-	if out, err := exec.Command("go", "build", "-o", program, "chorale/cmd/chorale").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
+	program, folder = filepath.Join(dir, "chorale"), dir
+	if err := build(program, "-X main.version=this"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
+}
+
+func build(binary, flags string) error {
+	if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", binary, "chorale/cmd/chorale").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -35,8 +35,11 @@ type arena struct {
 // small is so small that a few rounds leave dozens of segments and outgrow the tip.
 var small = []string{"--segment-size", "256KiB", "--tip-size", "1MiB"}
 
-func newArena(t *testing.T, seed uint64) *arena {
-	c, err := procs.New(program, t.TempDir(), 3, small...)
+func newArena(t *testing.T, seed uint64) *arena { return newArenaOf(t, seed, program) }
+
+// newArenaOf starts with another binary than the one under test.
+func newArenaOf(t *testing.T, seed uint64, binary string, extra ...string) *arena {
+	c, err := procs.New(binary, t.TempDir(), 3, append(extra, small...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

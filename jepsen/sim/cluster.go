@@ -18,6 +18,7 @@ import (
 	"chorale/jepsen/sim/wire"
 	"chorale/node/engine"
 	"chorale/node/raftlog"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 
 	"github.com/hashicorp/go-hclog"
@@ -55,6 +56,8 @@ type machine struct {
 	name   string
 	disk   *disk.Mem
 	starts int
+	// reads is the highest level that the build reads which was started last.
+	reads atomic.Uint32
 	// starting is held by who boots the machine. Capacity 1.
 	starting chan struct{}
 	// folder counts the disks that the machine had; above 1 its node joined the cluster.
@@ -91,6 +94,16 @@ func newCluster(o Options) *cluster {
 	}
 	c.plan.replaced = c.rng("replaced", 0).IntN(3) == 0
 	c.plan.retained = c.rng("retained", 0).IntN(4) == 0
+	c.plan.earliest = level.Built().Highest
+	if rng := c.rng("upgraded", 0); rng.IntN(3) == 0 {
+		c.plan.earliest = pick(rng, level.First, level.Stores, level.Retention, level.Members)
+	}
+	if c.plan.retained {
+		c.plan.earliest = max(c.plan.earliest, level.Retention)
+	}
+	if c.plan.replaced {
+		c.plan.earliest = max(c.plan.earliest, level.Members)
+	}
 	for i := range nodes {
 		m := &machine{
 			c: c, index: i, name: string(wire.Address(i)), disk: disk.NewMem(o.Seed*nodes + uint64(i)), starting: make(chan struct{}, 1),
@@ -205,6 +218,7 @@ func (m *machine) boot() (*process, error) {
 	p := &process{m: m, drive: drive, down: make(chan struct{}), ended: make(chan struct{}), end: m.c.net.Attach(m.index)}
 	settings := m.c.plan.settings(m.name)
 	settings.Incarnation, settings.Steady = members.Incarnation(m.folder.Load()), steady
+	settings.Reads = m.build()
 	p.engine, err = engine.Open(settings, engine.Seams{
 		Files: drive, Logs: raftlog.NewCache(log, cacheBytes), Stable: log, Snapshots: snapshots,
 		Transport: p.end, Peers: p.end,

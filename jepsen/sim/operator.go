@@ -137,7 +137,7 @@ func (p *process) introduce() bool {
 	join := func() error {
 		return p.m.c.lead(func(ctx context.Context, e *engine.Engine) error {
 			return e.Roster().Join(ctx, roster.JoinRequest{
-				ID: serverID(p.m.name), Incarnation: p.engine.Health().Incarnation, Address: wire.Address(p.m.index), Voter: true,
+				ID: serverID(p.m.name), Incarnation: p.engine.Health().Incarnation, Reads: p.engine.Health().Reads, Address: wire.Address(p.m.index), Voter: true,
 				HasData: folder == 1 || p.m.joined.Load() == folder,
 			})
 		})

@@ -11,6 +11,7 @@ import (
 
 	"chorale/compactor"
 	"chorale/node/engine"
+	"chorale/raftfsm/level"
 )
 
 // nodes of a cluster.
@@ -40,8 +41,9 @@ type plan struct {
 	compact                   bool
 	compaction                compactor.Settings
 	compactRate               int64
-	replaced                  bool // machines are removed, get an empty disk and join again
-	retained                  bool // now and then the stream's retention changes
+	replaced                  bool        // machines are removed, get an empty disk and join again
+	retained                  bool        // now and then the stream's retention changes
+	earliest                  level.Level // that the first builds read
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }

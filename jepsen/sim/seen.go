@@ -15,7 +15,7 @@ var events = []string{
 	"a retry was a duplicate", "a condition failed", "a number was missing", "an outcome stayed unknown", "a batch was refused",
 	"a reader resumed on another node", "a reader fell behind the tip", "a reader passed 1000 messages",
 	"a node ended by itself", "a file was damaged", "all machines were down at once",
-	"a machine was replaced", "messages expired", "a reader was overtaken by the retention",
+	"a machine was replaced", "a machine was upgraded", "messages expired", "a reader was overtaken by the retention",
 }
 
 // saw notes an event.

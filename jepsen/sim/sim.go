@@ -62,6 +62,7 @@ func Run(o Options) Report {
 		}
 	}
 	c.compareFiles()
+	c.checkLevel()
 	var applied uint64
 	for _, m := range c.machines {
 		if p := m.process(); p != nil {
