@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"chorale/compactor"
 	"chorale/message"
 	"chorale/raftfsm/level"
 
@@ -52,6 +53,11 @@ type Config struct {
 	// Compact lets this node, when it leads, propose what is to be compacted. Every
 	// node builds what was proposed.
 	Compact bool
+	// CompactRate is how many bytes a second compaction reads and writes here at most.
+	CompactRate int64
+	// StoreBytes of a range are worth a store of their own, in plans that this node
+	// proposes.
+	StoreBytes int64
 	// ScrubEvery is how often every data file is read to verify it, 0 is never; and
 	// ScrubRate how many bytes a second that may take, 0 is what ScrubEvery needs.
 	ScrubEvery time.Duration
@@ -88,6 +94,8 @@ func DefaultConfig() Config {
 		PayloadLimit:  message.DefaultPayloadLimit,
 		SnapshotBytes: 256 << 20,
 		Compact:       true,
+		CompactRate:   64 << 20,
+		StoreBytes:    compactor.DefaultSettings().StoreBytes,
 		ScrubEvery:    7 * 24 * time.Hour,
 		FetchRate:     64 << 20,
 		LogLevel:      "info",
@@ -118,6 +126,9 @@ const (
 	maxTipBytes      = 1 << 40
 	minSegmentBytes  = 64 << 10
 	maxSegmentBytes  = 4 << 30
+	minCompactRate   = 64 << 10
+	minStoreBytes    = 16 << 10
+	maxStoreBytes    = 1 << 30
 	minSnapshotBytes = 1 << 20
 	maxSnapshotBytes = 1 << 40
 	maxExpect        = 9
@@ -162,6 +173,8 @@ func (c Config) Validate() error {
 		{"tip-size", c.TipBytes, minTipBytes, maxTipBytes},
 		{"segment-size", c.SegmentBytes, minSegmentBytes, maxSegmentBytes},
 		{"snapshot-size", c.SnapshotBytes, minSnapshotBytes, maxSnapshotBytes},
+		{"compact-rate", c.CompactRate, minCompactRate, math.MaxInt64},
+		{"store-size", c.StoreBytes, minStoreBytes, maxStoreBytes},
 		{"scrub-rate", c.ScrubRate, 0, math.MaxInt64},
 		{"fetch-rate", c.FetchRate, 0, math.MaxInt64},
 		{"payload-limit", int64(c.PayloadLimit), 1, message.MaxPayloadBytes},
@@ -183,6 +196,13 @@ func span(key string, min, max int64) string {
 		return fmt.Sprintf("%d to %d", min, max)
 	}
 	return fmt.Sprintf("%v to %v", message.Size(min), message.Size(max))
+}
+
+// compaction is what this node plans by when it leads.
+func (c Config) compaction() compactor.Settings {
+	s := compactor.DefaultSettings()
+	s.StoreBytes = c.StoreBytes
+	return s
 }
 
 // gossipKey is the decoded key, or nil.

@@ -136,6 +136,8 @@ func (p *process) open() error {
 		SegmentBytes:  p.config.SegmentBytes,
 		SnapshotBytes: p.config.SnapshotBytes,
 		Compact:       p.config.Compact,
+		Compaction:    p.config.compaction(),
+		CompactRate:   p.config.CompactRate,
 		ScrubEvery:    cmp.Or(p.config.ScrubEvery, -1), // 0 would be the default
 		ScrubRate:     p.config.ScrubRate,
 		FetchRate:     cmp.Or(p.config.FetchRate, -1), // the same

@@ -372,6 +372,8 @@ func TestValidate(t *testing.T) {
 		`tip-size = "5"`:         func(c *Config) { c.TipBytes = 5 },
 		`segment-size = "5"`:     func(c *Config) { c.SegmentBytes = 5 },
 		`snapshot-size = "5"`:    func(c *Config) { c.SnapshotBytes = 5 },
+		`compact-rate = "1"`:     func(c *Config) { c.CompactRate = 1 },
+		`store-size = "1"`:       func(c *Config) { c.StoreBytes = 1 },
 		`fetch-rate = "-1"`:      func(c *Config) { c.FetchRate = -1 },
 		`scrub-every = "1ms"`:    func(c *Config) { c.ScrubEvery = time.Millisecond },
 		`remove-dead-after = "1`: func(c *Config) { c.RemoveDead = time.Second },

@@ -32,7 +32,7 @@ func (e *Engine) compact(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := e.history.Changed() // and with it what is left over
 		plan, over := e.machine.FSM.Plan()
-		if err := e.history.Tidy(e.outputs(plan)); err != nil {
+		if err := e.history.Tidy(building.Outputs(e.history.Manifest(), plan.Inputs)); err != nil {
 			return fmt.Errorf("remove what plans left: %w", err)
 		}
 		if done, _ := e.compaction.Newest(); plan.Index != 0 && plan.Index != done.Plan {
@@ -50,22 +50,6 @@ func (e *Engine) compact(ctx context.Context) error {
 	return nil
 }
 
-// outputs is the range for which the plan makes stores; 0, 0 without a plan.
-func (e *Engine) outputs(p raftfsm.ActivePlan) (first, last uint64) {
-	if p.Index == 0 {
-		return 0, 0
-	}
-	for _, f := range e.history.Manifest().Files {
-		if f.Hash == p.Inputs[0] {
-			first = f.First
-		}
-		if f.Hash == p.Inputs[len(p.Inputs)-1] {
-			last = f.Last
-		}
-	}
-	return first, last
-}
-
 // errDone ends what is done for a plan.
 var errDone = errors.New("done with the plan")
 
@@ -75,7 +59,8 @@ var errDone = errors.New("done with the plan")
 // the end: that is cheaper than to copy its stores from a peer, and until then the
 // history reads what they replace.
 func (e *Engine) build(ctx context.Context, plan raftfsm.ActivePlan, over <-chan struct{}) error {
-	first, last := e.outputs(plan)
+	first, last := building.Outputs(e.history.Manifest(), plan.Inputs)
+	e.log.Debug("building a plan", "plan", plan.Index, "first", first, "last", last)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		select {
@@ -208,7 +193,9 @@ func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built bui
 				return nil
 			}
 			result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
-			cause = result.Err
+			if cause = result.Err; err == nil && cause == nil {
+				e.log.Debug("the edit of a plan is installed", "plan", plan.Index)
+			}
 			return err
 		})
 		if err != nil || cause == nil || errors.Is(cause, raftfsm.ErrPlanOver) {

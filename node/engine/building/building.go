@@ -38,6 +38,23 @@ func (r Result) Sum() (sum segments.Hash) {
 	return segments.Hash(h.Sum(nil))
 }
 
+// Outputs is the range for which a plan with these inputs makes stores; 0, 0 without
+// inputs, and where the manifest has others.
+func Outputs(m segments.Manifest, inputs []segments.Hash) (first, last uint64) {
+	if len(inputs) == 0 {
+		return 0, 0
+	}
+	for _, f := range m.Files {
+		if f.Hash == inputs[0] {
+			first = f.First
+		}
+		if f.Hash == inputs[len(inputs)-1] {
+			last = f.Last
+		}
+	}
+	return first, last
+}
+
 // New is the state before any plan.
 func New() *State { return &State{changed: make(chan struct{})} }
 
