@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,8 @@ const (
 	peersFile    = "peers.json"
 	lockFile     = "lock"
 	raftDir      = "raft"
-	logFile      = "raft.db" // in raftDir
+	logFile      = "raft.db"   // in raftDir
+	snapshotsDir = "snapshots" // in raftDir, as Raft calls it
 )
 
 const (
@@ -103,7 +105,31 @@ func openFolder(dir, id string) (*folder, error) {
 	if err := f.read(id); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
+	if err := f.tidy(); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
 	return f, nil
+}
+
+// tidy removes what a process that was killed has not finished: small files beside the
+// identity, and snapshots, which Raft passes over and never removes, each as large as what
+// waits in memory for its file. The folders of data files are their rooms' own.
+func (f *folder) tidy() error {
+	for _, dir := range []string{f.dir, filepath.Join(f.dir, raftDir, snapshotsDir)} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("data folder: %w", err)
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), disk.TempSuffix) {
+				continue
+			}
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("remove what was not finished: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 func (f *folder) close() error { return f.lock.Unlock() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -114,6 +115,35 @@ func TestRestart(t *testing.T) {
 	a, _ = boot(t, c)
 	if got := recoverAll(t, dial(t, a.API)); len(got) != 2 || got[0] != "x" || got[1] != "y" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestUnfinishedGoes: what a killed process had begun in its data folder is not there any
+// more when the node has started again, wherever it was.
+func TestUnfinishedGoes(t *testing.T) {
+	c := single(t, t.TempDir())
+	_, stop := boot(t, c)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{
+		"identity.json.tmp", "scrub.json.tmp", "raft/snapshots/2-100-1700000000000.tmp/state.bin",
+		"segments/00000000000000000001-00000000000000000009.seg.tmp", "segments/00000000000000000001-00000000000000000009.0.tmp",
+	}
+	for _, name := range left {
+		path := filepath.Join(c.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	boot(t, c)
+	for _, name := range left {
+		if _, err := os.Stat(filepath.Join(c.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left behind: %v", name, err)
+		}
 	}
 }
 
