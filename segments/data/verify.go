@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"chorale/disk"
+	"chorale/segments/format"
 	"chorale/segments/manifest"
 )
 
@@ -78,5 +79,12 @@ func Verify(fsys disk.FS, path string, meta manifest.FileMeta, pace func(bytes i
 			return true, err
 		}
 	}
-	return true, sum.Check(meta)
+	if err = sum.Check(meta); err == nil {
+		return true, nil
+	}
+	// Where it is, for the person who is told. If all checksums hold it is another file.
+	if place := format.Locate(f, meta.Bytes, path); place != nil {
+		err = fmt.Errorf("%w (%w)", place, err)
+	}
+	return true, err
 }
