@@ -173,6 +173,9 @@ func (n *Node) Use(binary string) { n.binary = binary }
 // Log is all that the node has written so far, in all its lives.
 func (n *Node) Log() ([]byte, error) { return os.ReadFile(n.log) }
 
+// LogFile is the name of the file that the node writes its log to.
+func (n *Node) LogFile() string { return n.log }
+
 // Ended waits for a process that ends by itself and returns the last line that it
 // wrote.
 func (n *Node) Ended(ctx context.Context) (last string, err error) {

@@ -18,11 +18,12 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 3, "rounds of TestRounds, TestPartitions and TestWipes")
+	rounds = flag.Int("rounds", 3, "rounds of TestRounds, TestSteps, TestPartitions and TestWipes")
 	rate   = flag.Int("rate", 400, "messages a second of TestLife and TestWipes")
 	calm   = flag.Duration("calm", 500*time.Millisecond, "how long TestLife and TestWipes go on after each change")
 	gap    = flag.Duration("gap", 0, "fail TestLife and TestWipes if a publisher waits longer for its next answer; 0 only tells")
 	seed   = flag.Uint64("seed", 1, "what the rounds are drawn from")
+	only   = flag.String("step", "", "TestSteps: this step alone")
 	keep   = flag.String("keep", "", "folder for the history, also if nothing was found")
 	judged = flag.String("history", "", "judge this history again and run nothing")
 	old    = flag.String("old", "", "binary of an earlier version that TestUpgrade begins with; default: a build of an earlier level")

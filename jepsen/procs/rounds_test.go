@@ -39,7 +39,12 @@ func newArena(t *testing.T, seed uint64) *arena { return newArenaOf(t, seed, pro
 
 // newArenaOf starts with another binary than the one under test.
 func newArenaOf(t *testing.T, seed uint64, binary string, extra ...string) *arena {
-	c, err := procs.New(binary, t.TempDir(), 3, append(extra, small...)...)
+	return newArenaWith(t, seed, binary, append(extra, small...)...)
+}
+
+// newArenaWith has nodes with these flags alone.
+func newArenaWith(t *testing.T, seed uint64, binary string, flags ...string) *arena {
+	c, err := procs.New(binary, t.TempDir(), 3, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package procs
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type publisher struct {
 	client   *client.Client
 	rng      *rand.Rand
 	produced uint64
+	size     int // of payloads, if not 0: bytes that do not compress
 	answered sync.WaitGroup
 	meter    meter
 }
@@ -77,6 +79,13 @@ func (p *publisher) draw() client.Message {
 		Topic:   fmt.Sprintf("app/p%d/t%d", p.id, p.rng.IntN(20)),
 		Payload: fmt.Appendf(nil, "%d#%d %x", p.id, p.produced+1, make([]byte, p.rng.IntN(100))),
 	}
+	if p.size > 0 {
+		more := make([]byte, p.size)
+		for i := range more {
+			more[i] = byte(p.rng.Uint32())
+		}
+		m.Payload = append(m.Payload, more...)
+	}
 	switch p.rng.IntN(4) {
 	case 0:
 		m.Topic = "shared/by/all"
@@ -127,25 +136,40 @@ func (p *publisher) close(ctx context.Context) error {
 	return errors.Join(err, p.client.Close())
 }
 
-// bodyOf is headers and payload as every node keeps them.
+// mostBody is how much of a message a history keeps.
+const mostBody = 512
+
+// bodyOf is headers and payload as every node keeps them; of a large message it is their
+// hash, so that a long history fits into memory.
 func bodyOf(headers []client.Header, payload []byte) []byte {
-	return message.NewRecord(message.Draft{Headers: headers, Payload: payload}, 0, 1, 0, 0).Body()
+	body := message.NewRecord(message.Draft{Headers: headers, Payload: payload}, 0, 1, 0, 0).Body()
+	if len(body) > mostBody {
+		sum := sha256.Sum256(body)
+		return sum[:]
+	}
+	return body
 }
 
 // read reads from the beginning to the end that the first node knows, or until ctx
 // ends, and notes the session.
 func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool, filters []string, nodes ...*procs.Node) error {
+	_, err := readOn(ctx, rec, reader, 0, untilTip, filters, nodes...)
+	return err
+}
+
+// readOn is read from behind a seq, and tells how far it came.
+func readOn(ctx context.Context, rec *history.Recorder, reader int, after uint64, untilTip bool, filters []string, nodes ...*procs.Node) (uint64, error) {
 	c, err := procs.Dial(nodes...)
 	if err != nil {
-		return err
+		return after, err
 	}
 	defer c.Close()
-	s, err := c.Subscribe(ctx, client.SubscribeOptions{Filters: filters, From: client.First(), UntilTip: untilTip})
+	s, err := c.Subscribe(ctx, client.SubscribeOptions{Filters: filters, From: client.AfterSeq(after), UntilTip: untilTip})
 	if err != nil {
-		return err
+		return after, err
 	}
 	defer s.Close()
-	r := history.Read{Reader: reader, Filters: filters}
+	r := history.Read{Reader: reader, Filters: filters, After: after, To: after}
 	for _, n := range nodes {
 		r.Node += n.Name
 	}
@@ -155,9 +179,9 @@ func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool,
 		switch {
 		case errors.Is(err, io.EOF), err != nil && ctx.Err() != nil:
 			r.To = max(r.To, s.Position().Seq)
-			return nil
+			return r.To, nil
 		case err != nil:
-			return fmt.Errorf("reader %d: %w", reader, err)
+			return r.To, fmt.Errorf("reader %d: %w", reader, err)
 		}
 		r.Messages = append(r.Messages, seen(d))
 		r.To = d.Seq
