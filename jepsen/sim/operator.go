@@ -11,6 +11,7 @@ import (
 	"chorale/message"
 	"chorale/node/engine"
 	"chorale/node/engine/roster"
+	"chorale/raftfsm/level"
 
 	"github.com/hashicorp/raft"
 )
@@ -116,6 +117,9 @@ func (o *operator) replace(ctx context.Context, m *machine) {
 	m.folder.Add(1)
 	m.crash(true)
 	m.disk.Wipe()
+	// It gets the newest version: the level may rise while it is no member, and then the log
+	// does not admit an earlier one.
+	m.reads.Store(uint32(level.Built().Highest))
 	m.bootNow()
 	m.held.Store(false)
 	<-m.starting
