@@ -47,6 +47,9 @@ func Enter() (code int, ran bool) {
 			child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 			return exitCode(child.Run()), true
 		}
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("the limits user.max_user_namespaces and user.max_net_namespaces (sysctl) allow no more: %w", err)
+		}
 		if said := strings.TrimSpace(string(out)); said != "" {
 			err = errors.New(said)
 		}
