@@ -91,7 +91,7 @@ type Roster struct {
 }
 
 // ErrOld is the answer of Options.Ask for a node of a build before level.Members, which
-// cannot say how far it is.
+// cannot say how far it is; nor what it reads, so that level.First alone is sure.
 var ErrOld = errors.New("an earlier version runs there, which does not say how far it is")
 
 // Report is what the leader knows of how far a node is.
@@ -176,7 +176,7 @@ func (r *Roster) look(ctx context.Context) map[raft.ServerID]bool {
 			switch {
 			case errors.Is(err, ErrOld):
 				r.mu.Lock()
-				r.reports[s.ID] = Report{Said: time.Now(), Health: Health{Reads: level.Range{Lowest: level.First, Highest: level.Members - 1}}}
+				r.reports[s.ID] = Report{Said: time.Now(), Health: Health{Reads: level.Range{Lowest: level.First, Highest: level.First}}}
 				r.mu.Unlock()
 			case err != nil:
 				r.Log.Debug("a node does not say how far it is", "node", s.ID, "error", err)
