@@ -25,6 +25,7 @@ type filter struct {
 // Filters is a compiled, immutable set of filters. Safe for concurrent use.
 type Filters struct {
 	root      node
+	matcher   *matcher
 	canonical []string
 	// partitions names the partitions that the set can touch, sorted; void if that
 	// cannot be told from the filters alone (anywhere).
@@ -61,6 +62,7 @@ func ParseFilters(list ...string) (*Filters, error) {
 			out.keep(f)
 		}
 	}
+	out.matcher = out.root.matcher()
 	slices.Sort(out.partitions)
 	out.partitions = slices.Compact(out.partitions)
 	return out, nil
@@ -125,7 +127,7 @@ func (f filter) partition() (string, bool) {
 // Match reports whether the set wants a topic with this (valid) name. It costs
 // the depth of the name, not the number of filters; with '*' in the set, at most
 // the trie nodes that the name can reach.
-func (f *Filters) Match(name string) bool { return f.root.match(name) }
+func (f *Filters) Match(name string) bool { return f.matcher.match(name) }
 
 // All reports whether the set holds "**": every topic matches.
 func (f *Filters) All() bool { return f.root.below }

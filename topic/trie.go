@@ -40,23 +40,6 @@ func (n *node) child(level string) *node {
 	return c
 }
 
-// match follows a name, or what is left of it below n.
-func (n *node) match(name string) bool {
-	if n.below {
-		return true
-	}
-	level, rest, more := strings.Cut(name, "/")
-	for _, c := range [...]*node{n.words[level], n.star} {
-		if c == nil {
-			continue
-		}
-		if more && c.match(rest) || !more && (c.here || c.below) {
-			return true
-		}
-	}
-	return false
-}
-
 // covers reports whether the trie below n holds a filter, other than the asked one
 // itself, that wants every topic that the asked one does: the given levels, with
 // or without all below them. own says that n was reached by the asked filter's own
