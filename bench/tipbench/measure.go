@@ -71,7 +71,11 @@ func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(st
 			return r, err
 		}
 	}
-	stop := g.startWriter(ctx, s.Writer)
+	writes := s.Writer && g.draw != nil
+	stop := func() {}
+	if writes {
+		stop = g.startWriter()
+	}
 	var linear, cold, planned, indexed []pass
 	for n := range rounds {
 		if err := ctx.Err(); err != nil {
@@ -87,7 +91,11 @@ func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(st
 		g.pass(filters, tip.Indexed)
 		indexed = append(indexed, g.pass(filters, tip.Indexed))
 	}
-	r.Appended = stop()
+	stop()
+	if writes {
+		note("appending alone and beside them")
+		r.Appended = g.appended(ctx, filters, rounds)
+	}
 	r.set(linear, cold, planned, indexed)
 	r.Stats = statsOf(g.tip.Stats())
 	return r, nil
@@ -147,46 +155,5 @@ func (g *ring) recover(f *topic.Filters, method tip.Method, buf []byte) (deliver
 			evicted++
 			r.Seek(g.tip.Floor() - 1)
 		}
-	}
-}
-
-// Appended is what a writer did during a scenario, and what it did before, alone.
-type Appended struct {
-	Messages int     `json:"messages"`
-	Alone    float64 `json:"alone_cpu_ns_per_message"`
-	Nanos    float64 `json:"cpu_ns_per_message"`
-	Allocs   float64 `json:"alone_allocs_per_message"`
-}
-
-// startWriter appends drawn messages, twice around the ring without readers, and
-// then until the returned function is called.
-func (g *ring) startWriter(ctx context.Context, wanted bool) (stop func() *Appended) {
-	if !wanted || g.draw == nil {
-		return func() *Appended { return nil }
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var a Appended
-	n := 2 * g.messages
-	alone := meter.Of(func() {
-		for range n {
-			g.append(g.draw(), g.plain)
-		}
-	})
-	a.Alone, a.Allocs = meter.Per(alone.CPU, n), float64(alone.Allocs)/float64(n)
-	wg.Go(func() {
-		cpu := meter.Thread(func() {
-			for ; ctx.Err() == nil; a.Messages += batchMessages {
-				for range batchMessages {
-					g.append(g.draw(), g.plain)
-				}
-			}
-		})
-		a.Nanos = meter.Per(cpu, a.Messages)
-	})
-	return func() *Appended {
-		cancel()
-		wg.Wait()
-		return &a
 	}
 }

@@ -109,7 +109,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, s := range r.Scenarios {
 		appended := "-"
 		if s.Appended != nil {
-			appended = fmt.Sprintf("%.0f / %.0f", s.Appended.Nanos, s.Appended.Alone)
+			appended = fmt.Sprintf("%.0f / %.0f = %.2f", s.Appended.Nanos, s.Appended.Alone, s.Appended.Ratio)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%d\t%.1f\t%s\t\n",
 			s.RingBytes>>20, s.MessageBytes, s.Partitions, s.Readers, s.Selectivity, s.Delivered,

@@ -1,0 +1,87 @@
+package tipbench
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"chorale/bench/meter"
+	"chorale/tip"
+	"chorale/topic"
+)
+
+// Appended is what appending costs alone and while the readers recover, again and
+// again and as the product does it: medians of the rounds, in each of which one follows
+// the other.
+type Appended struct {
+	Messages int     `json:"messages"` // in each half of a round
+	Alone    float64 `json:"alone_cpu_ns_per_message"`
+	Nanos    float64 `json:"cpu_ns_per_message"`
+	Ratio    float64 `json:"ratio"` // of Nanos to Alone, in one round
+	Allocs   float64 `json:"alone_allocs_per_message"`
+}
+
+// startWriter appends drawn messages until the returned function is called.
+func (g *ring) startWriter() (stop func()) {
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !done.Load() {
+			g.write(batchMessages)
+		}
+	})
+	return func() {
+		done.Store(true)
+		wg.Wait()
+	}
+}
+
+func (g *ring) write(n int) {
+	for range n {
+		g.append(g.draw(), g.plain)
+	}
+}
+
+// appended appends half a ring at a time.
+func (g *ring) appended(ctx context.Context, filters []*topic.Filters, rounds int) *Appended {
+	a := &Appended{Messages: g.messages / 2}
+	var alone, beside, ratio, allocs []float64
+	for n := 0; n < rounds && ctx.Err() == nil; n++ {
+		one := meter.Of(func() { g.write(a.Messages) })
+		stop := g.startReaders(filters)
+		two := meter.Thread(func() { g.write(a.Messages) })
+		stop()
+		alone, beside = append(alone, meter.Per(one.CPU, a.Messages)), append(beside, meter.Per(two, a.Messages))
+		ratio = append(ratio, float64(two)/float64(one.CPU))
+		allocs = append(allocs, float64(one.Allocs)/float64(a.Messages))
+	}
+	a.Alone, a.Nanos, a.Ratio, a.Allocs = median(alone), median(beside), median(ratio), median(allocs)
+	return a
+}
+
+// startReaders lets all readers recover until the returned function is called.
+func (g *ring) startReaders(filters []*topic.Filters) (stop func()) {
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for i, f := range filters {
+		buf := g.buffer(i)
+		wg.Go(func() {
+			for !done.Load() {
+				g.recover(f, tip.Planned, buf)
+			}
+		})
+	}
+	return func() {
+		done.Store(true)
+		wg.Wait()
+	}
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
