@@ -19,7 +19,7 @@ in one run: take the ratios, since machines differ and are noisy.`
 // NewCommand makes `chorale bench` with all its benchmarks.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure on this machine", Long: benchLong}
-	cmd.AddCommand(newBenchClusterCmd(), newBenchRaftNodeCmd(), newBenchTipCmd(), newBenchMergeCmd(), newBenchRecoveriesCmd(), newBenchStoresCmd(), newBenchMonthCmd(), newBenchJoinCmd(), newBenchStartupCmd())
+	cmd.AddCommand(newBenchClusterCmd(), newBenchRaftNodeCmd(), newBenchTipCmd(), newBenchMergeCmd(), newBenchRecoveriesCmd(), newBenchStoresCmd(), newBenchMonthCmd(), newBenchJoinCmd(), newBenchStartupCmd(), newBenchAwayCmd())
 	return cmd
 }
 
