@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"chorale/disk"
+	"chorale/segments/inspect"
 	"chorale/topic"
 )
 
@@ -313,7 +314,7 @@ func (c *cluster) finish(t *testing.T, seed uint64) {
 		folder := map[string]string{}
 		for _, m := range n.log.Manifest().Files {
 			folder[m.Name()] = string(readFile(t, n.log, m.Hash))
-			check(t, Inspect(n.fsys.Mount(), "data/"+m.Name(), io.Discard, InspectOptions{}))
+			check(t, inspect.File(n.fsys.Mount(), "data/"+m.Name(), io.Discard, inspect.Options{}))
 		}
 		entries, err := n.fsys.List("data")
 		check(t, err)

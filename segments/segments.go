@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,11 +116,9 @@ type file = data.File
 const (
 	defaultCacheBytes = 64 << 20
 
-	damagedSuffix = ".damaged"
+	damagedSuffix = manifest.DamagedSuffix
 	allowedNames  = "FIRST-LAST-HASH.seg or .store, the same with .damaged, and unfinished *.tmp files are allowed"
 )
-
-var dataName = regexp.MustCompile(`^([0-9]{20})-([0-9]{20})-[0-9a-f]{16}\.(seg|store)$`)
 
 // Open looks at the folder: unfinished files are removed, a foreign name is an
 // error, data files are noted. The manifest is empty until Restore or Install.
@@ -156,14 +153,16 @@ func Open(o Options) (*Log, error) {
 // note takes one entry of the folder into account.
 func (l *Log) note(e fs.FileInfo) error {
 	name := e.Name()
+	whole, aside := strings.CutSuffix(name, damagedSuffix)
+	_, _, known := manifest.RangeOf(whole)
 	switch {
 	case e.IsDir():
 		return fmt.Errorf("%w: folder %s: only files named %s", ErrForeign, l.path(name), allowedNames)
 	case strings.HasSuffix(name, disk.TempSuffix):
 		return l.o.FS.Remove(l.path(name))
-	case dataName.MatchString(name):
+	case known && !aside:
 		l.stray[name] = true
-	case !dataName.MatchString(strings.TrimSuffix(name, damagedSuffix)):
+	case !known:
 		return fmt.Errorf("%w: %s: only files named %s", ErrForeign, l.path(name), allowedNames)
 	}
 	return nil

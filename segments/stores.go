@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
-	"strconv"
 
 	"chorale/message"
 	"chorale/segments/format"
@@ -246,7 +244,7 @@ func (l *Log) Tidy(first, last uint64) error {
 	l.mu.Lock()
 	v := l.view.Load()
 	for name := range l.stray {
-		a, b := rangeOf(name)
+		a, b, _ := manifest.RangeOf(name)
 		if (a != first || b != last) && v.whole(a, b) {
 			names = append(names, name)
 			delete(l.stray, name)
@@ -271,15 +269,4 @@ func (l *Log) Tidy(first, last uint64) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// rangeOf is the range in the name of a data file.
-func rangeOf(name string) (first, last uint64) {
-	m := dataName.FindStringSubmatch(name)
-	first, errFirst := strconv.ParseUint(m[1], 10, 64)
-	last, errLast := strconv.ParseUint(m[2], 10, 64)
-	if errFirst != nil || errLast != nil { // more than a seq can be: nothing covers it
-		return math.MaxUint64, math.MaxUint64
-	}
-	return first, last
 }

@@ -8,6 +8,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/inspect"
 	"chorale/topic"
 
 	"github.com/cockroachdb/datadriven"
@@ -89,7 +90,7 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) string {
 		return answer(out.String(), err)
 	case "inspect":
 		var out strings.Builder
-		err := Inspect(p.fsys.Mount(), p.fileName(t, d), &out, InspectOptions{Topics: d.HasArg("topics"), JSON: d.HasArg("json")})
+		err := inspect.File(p.fsys.Mount(), p.fileName(t, d), &out, inspect.Options{Topics: d.HasArg("topics"), JSON: d.HasArg("json")})
 		return answer(trimLines(out.String()), err)
 	}
 	return p.trouble(t, d)

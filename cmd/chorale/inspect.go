@@ -7,7 +7,7 @@ import (
 
 	"chorale/cmd/settings"
 	"chorale/disk"
-	"chorale/segments"
+	"chorale/segments/inspect"
 
 	"github.com/spf13/cobra"
 )
@@ -20,7 +20,7 @@ It only reads, so it may look at the files of a running node. It fails if it fin
 damage.`
 
 func newInspectCmd() *cobra.Command {
-	var o segments.InspectOptions
+	var o inspect.Options
 	cmd := &cobra.Command{
 		Use:     "inspect FILE...",
 		Short:   "Examine data files",
@@ -31,7 +31,7 @@ func newInspectCmd() *cobra.Command {
 			var all error
 			for _, name := range files {
 				dir, base := filepath.Split(filepath.Clean(name))
-				err := segments.Inspect(disk.OS(filepath.Clean(dir)), base, cmd.OutOrStdout(), o)
+				err := inspect.File(disk.OS(filepath.Clean(dir)), base, cmd.OutOrStdout(), o)
 				if errors.Is(err, fs.ErrNotExist) {
 					return &settings.UsageError{Err: err}
 				}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
+	"strings"
 	"sync"
 
 	"chorale/disk"
@@ -28,7 +28,12 @@ var (
 // suffix ends the names of partial files, behind the name that the whole will have.
 const suffix = ".part"
 
-var validName = regexp.MustCompile(`^[0-9]{20}-[0-9]{20}-[0-9a-f]{16}\.(seg|store)\.part$`)
+// valid reports whether a name is that of a partial file, and of which data file.
+func valid(name string) (of string, ok bool) {
+	of, part := strings.CutSuffix(name, suffix)
+	_, _, ok = manifest.RangeOf(of)
+	return of, part && ok
+}
 
 // Store is the folder of partial files. Its methods are for any goroutine.
 type Store struct {
@@ -57,11 +62,12 @@ func Open(fsys disk.FS, dir string) (*Store, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.IsDir() || !validName.MatchString(e.Name()) {
+		name, ok := valid(e.Name())
+		if e.IsDir() || !ok {
 			return nil, fmt.Errorf("%w: %s: only unfinished copies named FIRST-LAST-HASH.seg%s or .store%s are allowed there; this one can go, if nobody wants it",
 				format.ErrForeign, path.Join(dir, e.Name()), suffix, suffix)
 		}
-		s.files[e.Name()[:len(e.Name())-len(suffix)]] = &state{bytes: e.Size()}
+		s.files[name] = &state{bytes: e.Size()}
 	}
 	return s, nil
 }

@@ -1,4 +1,5 @@
-package segments
+// Package inspect prints what a data file holds, for a person or a program.
+package inspect
 
 import (
 	"encoding/json"
@@ -12,18 +13,19 @@ import (
 
 	"chorale/disk"
 	"chorale/segments/format"
+	"chorale/segments/manifest"
 )
 
-// InspectOptions say how Inspect prints.
-type InspectOptions struct {
+// Options say how File prints.
+type Options struct {
 	JSON   bool // one object (format.Report) instead of text
 	Topics bool // text: list the topics too, not the partitions alone
 }
 
-// Inspect examines one data file completely and prints what it holds. The error is
-// the first finding (ErrCorrupt, ErrForeign, ErrNewer) or that of the disk; findings
+// File examines one data file completely and prints what it holds. The error is
+// the first finding (format.ErrCorrupt, ErrForeign, ErrNewer) or that of the disk; findings
 // are printed all the same.
-func Inspect(fsys disk.FS, name string, w io.Writer, o InspectOptions) error {
+func File(fsys disk.FS, name string, w io.Writer, o Options) error {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return err
@@ -47,12 +49,12 @@ func Inspect(fsys disk.FS, name string, w io.Writer, o InspectOptions) error {
 
 // checkName compares the name of a file with its contents.
 func checkName(r *format.Report) {
-	base := strings.TrimSuffix(path.Base(r.Path), damagedSuffix)
-	if r.Err() != nil || !dataName.MatchString(base) {
+	base := strings.TrimSuffix(path.Base(r.Path), manifest.DamagedSuffix)
+	if _, _, ok := manifest.RangeOf(base); !ok || r.Err() != nil {
 		return
 	}
 	if want := r.Kind.FileName(r.First, r.Last, r.Hash[:16]); base != want {
-		r.Add(fmt.Errorf("%s: %w: the contents are those of %s", r.Path, ErrCorrupt, want))
+		r.Add(fmt.Errorf("%s: %w: the contents are those of %s", r.Path, format.ErrCorrupt, want))
 	}
 }
 
@@ -106,7 +108,7 @@ func printReport(w io.Writer, r *format.Report, topics bool) error {
 
 // packed says how much a store is compressed.
 func packed(r *format.Report) string {
-	if r.Kind != KindStore {
+	if r.Kind != format.KindStore {
 		return ""
 	}
 	return fmt.Sprintf(" for %d bytes of records", r.Records)
