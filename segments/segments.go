@@ -105,6 +105,7 @@ type Log struct {
 	garbage   []*file         // removed by edits, to be dropped by BuildOne
 	built     []*file         // stores that no edit has named yet
 	stray     map[string]bool // data files in the folder that no manifest has named yet
+	aside     map[string]bool // those that were put aside, by the names that they had
 
 	building data.IOLock
 	wake     chan struct{} // of capacity 1: there may be work for Build
@@ -131,7 +132,7 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{
 		o: o, folder: data.NewFolder(o.FS), next: 1, changed: make(chan struct{}), importing: make(map[Hash]bool),
-		stray: make(map[string]bool), building: data.NewIOLock(), wake: make(chan struct{}, 1),
+		stray: make(map[string]bool), aside: make(map[string]bool), building: data.NewIOLock(), wake: make(chan struct{}, 1),
 	}
 	l.scans = scan.Shared{Cache: scan.NewCache(o.CacheBytes), Topics: o.Topics, Window: scan.WindowBytes, Lose: l.lose}
 	l.view.Store(&view{})
@@ -160,9 +161,11 @@ func (l *Log) note(e fs.FileInfo) error {
 		return fmt.Errorf("%w: folder %s: only files named %s", ErrForeign, l.path(name), allowedNames)
 	case strings.HasSuffix(name, disk.TempSuffix):
 		return l.o.FS.Remove(l.path(name))
-	case known && !aside:
+	case known && aside:
+		l.aside[whole] = true
+	case known:
 		l.stray[name] = true
-	case !known:
+	default:
 		return fmt.Errorf("%w: %s: only files named %s", ErrForeign, l.path(name), allowedNames)
 	}
 	return nil

@@ -235,7 +235,8 @@ func (b *StoreBuilder) Abort() { b.builder.Abort() }
 
 // Tidy removes the data files here that neither a manifest nor a reader needs: those
 // whose seqs lie in complete ranges of the manifest here, or before its start.
-// Outputs of seqs first to last are spared: the active plan's; 0, 0 for none. To be
+// Outputs of seqs first to last are spared: the active plan's; 0, 0 for none. What was
+// put aside goes too, once the manifest has no file of its kind and range any more. To be
 // called when a node has caught up with its log after a start, and when a plan ends.
 // The error is the disk's. Any goroutine.
 func (l *Log) Tidy(first, last uint64) error {
@@ -248,6 +249,12 @@ func (l *Log) Tidy(first, last uint64) error {
 		if (a != first || b != last) && v.whole(a, b) {
 			names = append(names, name)
 			delete(l.stray, name)
+		}
+	}
+	for name := range l.aside {
+		if a, b, _ := manifest.RangeOf(name); !v.manifest.HasLike(name) && v.whole(a, b) {
+			names = append(names, name+damagedSuffix)
+			delete(l.aside, name)
 		}
 	}
 	l.built = slices.DeleteFunc(l.built, func(f *file) bool {

@@ -70,6 +70,7 @@ func (l *Log) place(meta FileMeta) error {
 		return err
 	}
 	l.mu.Lock()
+	delete(l.aside, meta.Name())
 	deviating := l.admit(f)
 	l.mu.Unlock()
 	l.awake()

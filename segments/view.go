@@ -106,6 +106,7 @@ func (l *Log) take(m FileMeta) *file {
 func (l *Log) quarantine(file string) error {
 	l.mu.Lock()
 	delete(l.stray, path.Base(file))
+	l.aside[path.Base(file)] = true
 	l.mu.Unlock()
 	err := l.o.FS.Rename(file, file+damagedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"math"
+	"path"
 	"regexp"
 	"strconv"
 )
@@ -23,4 +24,12 @@ func RangeOf(name string) (first, last uint64, ok bool) {
 		return math.MaxUint64, math.MaxUint64, true
 	}
 	return first, last, true
+}
+
+// HasLike reports whether the manifest has files of the kind and the range that are in the
+// name of a data file.
+func (m Manifest) HasLike(name string) bool {
+	first, last, _ := RangeOf(name)
+	i := m.Find(first)
+	return i < len(m.Files) && m.Files[i].First == first && m.Files[i].Last == last && path.Ext(m.Files[i].Name()) == path.Ext(name)
 }
