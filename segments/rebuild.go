@@ -3,9 +3,11 @@ package segments
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"chorale/segments/data"
+	"chorale/segments/mend"
 	"chorale/segments/rebuild"
 )
 
@@ -73,7 +75,7 @@ func (l *Log) Reclaim(meta FileMeta) error {
 	}
 	defer l.endImport(meta.Hash)
 	name := l.path(meta.Name())
-	for _, at := range []string{name, name + damagedSuffix} {
+	for _, at := range l.remains(meta) {
 		_, err := data.Verify(l.o.FS, at, meta, func(int64) error { return nil })
 		if err != nil {
 			continue
@@ -106,6 +108,25 @@ func (l *Log) Rebuild(meta FileMeta, from Records) error {
 		}
 	}
 	write, err := rebuild.File(meta, l.o.Topics, others, from)
+	if err != nil {
+		return err
+	}
+	return l.bring(meta, write)
+}
+
+// Mend puts a missing file together from damaged copies: what is left of it here, and
+// others, which are asked for what that has not got; see mend.File. The bytes are held
+// against the manifest: if they are not the file, ErrBadCopy. If the copies do not make it
+// up, mend.ErrLost. Other errors are the disk's.
+func (l *Log) Mend(meta FileMeta, others []io.ReaderAt) error {
+	var copies []io.ReaderAt
+	for _, at := range l.remains(meta) {
+		if f, err := l.o.FS.Open(at); err == nil {
+			defer f.Close()
+			copies = append(copies, f)
+		}
+	}
+	write, err := mend.File(meta, append(copies, others...))
 	if err != nil {
 		return err
 	}

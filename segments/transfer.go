@@ -115,6 +115,31 @@ func (l *Log) OpenFile(h Hash) (disk.File, FileMeta, error) {
 	return lent{handle, f}, f.Meta, nil
 }
 
+// Salvage opens what is here of a file of the manifest, for a node that finds no sound copy
+// of it: it may be damaged or cut. ErrNotHere if nothing is.
+func (l *Log) Salvage(h Hash) (disk.File, FileMeta, error) {
+	if f, meta, err := l.OpenFile(h); !errors.Is(err, ErrNotHere) {
+		return f, meta, err
+	}
+	for _, m := range l.Manifest().Files {
+		if m.Hash != h {
+			continue
+		}
+		for _, at := range l.remains(m) {
+			if f, err := l.o.FS.Open(at); err == nil {
+				return f, m, nil
+			}
+		}
+	}
+	return nil, FileMeta{}, fmt.Errorf("%w: no file with hash %s, nor what is left of one", ErrNotHere, h)
+}
+
+// remains are the paths at which something may be left of a missing file.
+func (l *Log) remains(meta FileMeta) [2]string {
+	name := l.path(meta.Name())
+	return [2]string{name, name + damagedSuffix}
+}
+
 // acquire opens a live file.
 func (l *Log) acquire(h Hash) (*file, disk.File, error) {
 	for _, f := range l.view.Load().files {

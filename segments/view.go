@@ -102,7 +102,7 @@ func (l *Log) take(m FileMeta) *file {
 }
 
 // quarantine puts a damaged file aside under a name that nobody serves, for a
-// person to look at. It may be gone already.
+// person to look at, and for what is sound of it. It may be gone already.
 func (l *Log) quarantine(file string) error {
 	l.mu.Lock()
 	delete(l.stray, path.Base(file))

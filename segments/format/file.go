@@ -72,10 +72,15 @@ func (f *File) table(r io.ReaderAt, t Table) ([]byte, error) {
 	if err := f.readAt(r, b, ref.Off); err != nil {
 		return nil, err
 	}
-	if got := message.Sum(b); got != ref.Sum {
-		return nil, f.Damage(ref.Off, fmt.Errorf("%s checksum %08x, want %08x", f.Header.Kind.TableName(t), got, ref.Sum))
+	return b, f.checkSum(f.Header.Kind.TableName(t), b, ref.Off, ref.Sum)
+}
+
+// checkSum compares the checksum of what stands at off.
+func (f *File) checkSum(what string, b []byte, off int64, want uint32) error {
+	if got := message.Sum(b); got != want {
+		return f.Damage(off, fmt.Errorf("%s checksum %08x, want %08x", what, got, want))
 	}
-	return b, nil
+	return nil
 }
 
 // Index reads the block table of a segment.
@@ -144,8 +149,8 @@ func (f *File) ReadBlocks(r io.ReaderAt, blocks []Block, buf []byte) error {
 		return err
 	}
 	for _, b := range blocks {
-		if got := message.Sum(buf[:b.Bytes]); got != b.Sum {
-			return f.Damage(b.Off, fmt.Errorf("block checksum %08x, want %08x", got, b.Sum))
+		if err := f.checkSum("block", buf[:b.Bytes], b.Off, b.Sum); err != nil {
+			return err
 		}
 		buf = buf[b.Bytes:]
 	}

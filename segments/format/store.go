@@ -158,8 +158,8 @@ func (f *File) ReadStored(r io.ReaderAt, blocks []StoreBlock, buf []byte) error 
 // Unpack verifies the stored bytes of a block and returns its records. The caller
 // owns them.
 func (f *File) Unpack(b StoreBlock, stored []byte) ([]byte, error) {
-	if got := message.Sum(stored); got != b.Sum {
-		return nil, f.Damage(b.Off, fmt.Errorf("block checksum %08x, want %08x", got, b.Sum))
+	if err := f.checkSum("block", stored, b.Off, b.Sum); err != nil {
+		return nil, err
 	}
 	raw, err := unpacker.DecodeAll(stored, make([]byte, 0, b.Raw))
 	if err == nil && len(raw) != int(b.Raw) {
