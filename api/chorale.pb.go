@@ -2842,7 +2842,10 @@ type FetchFileRequest struct {
 	Hash   []byte                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
 	Offset uint64                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Bytes at most; 0 for all that follow. Nodes of earlier versions give all.
-	Length        uint64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	Length uint64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	// Whatever there is of the file, damaged or cut, for who finds no sound copy: it ends
+	// where the copy ends. Nodes of earlier versions give sound files alone.
+	Salvage       bool `protobuf:"varint,4,opt,name=salvage,proto3" json:"salvage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2896,6 +2899,13 @@ func (x *FetchFileRequest) GetLength() uint64 {
 		return x.Length
 	}
 	return 0
+}
+
+func (x *FetchFileRequest) GetSalvage() bool {
+	if x != nil {
+		return x.Salvage
+	}
+	return false
 }
 
 type FetchFileResponse struct {
@@ -4511,11 +4521,12 @@ const file_chorale_proto_rawDesc = "" +
 	"producerId\"6\n" +
 	"\x13GetProducerResponse\x12\x1f\n" +
 	"\vlast_number\x18\x01 \x01(\x04R\n" +
-	"lastNumber\"V\n" +
+	"lastNumber\"p\n" +
 	"\x10FetchFileRequest\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\x04R\x06length\";\n" +
+	"\x06length\x18\x03 \x01(\x04R\x06length\x12\x18\n" +
+	"\asalvage\x18\x04 \x01(\bR\asalvage\";\n" +
 	"\x11FetchFileResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x04R\x04size\"_\n" +

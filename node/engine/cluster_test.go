@@ -182,6 +182,17 @@ func (n *testNode) Others() (out []raft.ServerID) {
 
 // Fetch implements Peers.
 func (n *testNode) Fetch(_ context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	return n.fetch(from, (*Engine).OpenFile, h, offset, length, w)
+}
+
+// Salvage implements Peers.
+func (n *testNode) Salvage(_ context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	return n.fetch(from, (*Engine).Salvage, h, offset, length, w)
+}
+
+type opener func(*Engine, segments.Hash) (disk.File, segments.FileMeta, error)
+
+func (n *testNode) fetch(from raft.ServerID, open opener, h segments.Hash, offset, length int64, w io.Writer) error {
 	for _, m := range n.c.machines() {
 		if m.id != from {
 			continue
@@ -190,7 +201,7 @@ func (n *testNode) Fetch(_ context.Context, from raft.ServerID, h segments.Hash,
 		if e == nil || m.stingy.Load() {
 			return ErrUnavailable
 		}
-		f, _, err := e.OpenFile(h)
+		f, _, err := open(e, h)
 		if err != nil {
 			return err
 		}

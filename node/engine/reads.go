@@ -66,6 +66,11 @@ func (e *Engine) OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
 	return e.history.OpenFile(h)
 }
 
+// Salvage opens what is here of a data file, sound or not; see segments.Log.Salvage.
+func (e *Engine) Salvage(h segments.Hash) (disk.File, segments.FileMeta, error) {
+	return e.history.Salvage(h)
+}
+
 // State captures the replicated state, as of the newest entry that this node has
 // applied. To be released soon: what changes meanwhile is kept twice.
 func (e *Engine) State() (raft.FSMSnapshot, error) { return e.machine.Capture() }

@@ -256,32 +256,47 @@ func (p *Peers) Others() []raft.ServerID { return p.directory.Others() }
 
 // Fetch implements fetching.Peers. A node of an earlier version gives all that follows.
 func (p *Peers) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	written, err := p.fetch(ctx, from, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset), Length: uint64(length)}, w)
+	if err == nil && written < length {
+		err = fmt.Errorf("%w: its copy is cut: %w", segments.ErrCorrupt, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// Salvage implements fetching.Peers. A node of an earlier version has nothing to give.
+func (p *Peers) Salvage(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	_, err := p.fetch(ctx, from, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset), Length: uint64(length), Salvage: true}, w)
+	return err
+}
+
+// fetch writes what a node gives, and tells how much that was.
+func (p *Peers) fetch(ctx context.Context, from raft.ServerID, q *api.FetchFileRequest, w io.Writer) (written int64, err error) {
 	n, err := p.to(from)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := api.NewPeerClient(n.conn).FetchFile(ctx, &api.FetchFileRequest{Hash: h[:], Offset: uint64(offset), Length: uint64(length)})
+	stream, err := api.NewPeerClient(n.conn).FetchFile(ctx, q)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for written := int64(0); ; {
+	for {
 		r, err := stream.Recv()
 		switch {
-		case errors.Is(err, io.EOF) && written < length:
-			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
-			return nil
+			return written, nil
 		case status.Code(err) == codes.NotFound:
-			return segments.ErrNotHere
+			return written, segments.ErrNotHere
+		case status.Code(err) == codes.DataLoss:
+			return written, fmt.Errorf("%w: %w", segments.ErrCorrupt, err)
 		case err != nil:
-			return err
+			return written, err
 		}
 		got, err := w.Write(r.Data)
 		written += int64(got)
 		if err != nil {
-			return err
+			return written, err
 		}
 	}
 }

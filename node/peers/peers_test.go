@@ -35,6 +35,7 @@ type fakeNode struct {
 	publish func(grpc.BidiStreamingServer[api.PublishRequest, api.PublishResponse]) error
 	file    []byte
 	breakAt int  // FetchFile fails there, if above 0
+	damaged bool // since it cannot read on
 	early   bool // it knows nothing of lengths
 }
 
@@ -55,6 +56,9 @@ func (f *fakeNode) FetchFile(q *api.FetchFileRequest, s grpc.ServerStreamingServ
 		end = min(end, int(q.Offset+q.Length))
 	}
 	for at := int(q.Offset); at < end; at += 10 {
+		if f.breakAt > 0 && at >= f.breakAt && f.damaged {
+			return status.Error(codes.DataLoss, "bad sector")
+		}
 		if f.breakAt > 0 && at >= f.breakAt {
 			return status.Error(codes.Unavailable, "broken off")
 		}
@@ -260,6 +264,37 @@ func TestFetch(t *testing.T) {
 	}
 	if got := p.Others(); !slices.Equal(got, []raft.ServerID{"a", "b", "c", "d"}) {
 		t.Errorf("others: %v", got)
+	}
+}
+
+// TestSalvage: a damaged copy is given as far as it goes; where it is cut, or cannot be read
+// on, is told as damage by Fetch.
+func TestSalvage(t *testing.T) {
+	file := bytes.Repeat([]byte("0123456789"), 10)
+	p, _ := serve(t, &fakeNode{}, &fakeNode{file: file}, &fakeNode{file: file, breakAt: 30, damaged: true})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, c := range []struct {
+		from                 raft.ServerID
+		offset, length       int64
+		want                 []byte
+		salvageErr, fetchErr error
+	}{
+		{"a", 5, 20, nil, segments.ErrNotHere, segments.ErrNotHere},
+		{"b", 5, 20, file[5:25], nil, nil},
+		{"b", 90, 20, file[90:], nil, segments.ErrCorrupt},
+		{"b", 200, 20, nil, nil, segments.ErrCorrupt},
+		{"c", 20, 20, file[20:30], segments.ErrCorrupt, segments.ErrCorrupt},
+	} {
+		var salvaged, fetched bytes.Buffer
+		err := p.Salvage(ctx, c.from, segments.Hash{1}, c.offset, c.length, &salvaged)
+		if !bytes.Equal(salvaged.Bytes(), c.want) || !errors.Is(err, c.salvageErr) {
+			t.Errorf("salvage from %s at %d: %q, %v", c.from, c.offset, salvaged.Bytes(), err)
+		}
+		err = p.Fetch(ctx, c.from, segments.Hash{1}, c.offset, c.length, &fetched)
+		if !bytes.Equal(fetched.Bytes(), c.want) || !errors.Is(err, c.fetchErr) {
+			t.Errorf("fetch from %s at %d: %q, %v", c.from, c.offset, fetched.Bytes(), err)
+		}
 	}
 }
 

@@ -102,7 +102,11 @@ func (s *Server) FetchFile(q *api.FetchFileRequest, stream grpc.ServerStreamingS
 	if len(q.Hash) != len(segments.Hash{}) {
 		return s.failed(fmt.Errorf("%w: hash of %d bytes: want %d", engine.ErrInvalid, len(q.Hash), len(segments.Hash{})))
 	}
-	file, meta, err := s.Engine.OpenFile(segments.Hash(q.Hash))
+	open := s.Engine.OpenFile
+	if q.Salvage {
+		open = s.Engine.Salvage
+	}
+	file, meta, err := open(segments.Hash(q.Hash))
 	if errors.Is(err, segments.ErrNotHere) {
 		return failure(codes.NotFound, "NOT_FOUND", err.Error(), nil)
 	}

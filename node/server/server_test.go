@@ -40,6 +40,7 @@ const patience = time.Minute
 
 // rig is a server before an engine in memory.
 type rig struct {
+	files   *disk.Mem
 	t       *testing.T
 	server  *Server
 	engine  *engine.Engine
@@ -62,6 +63,11 @@ func (alone) Others() []raft.ServerID { return nil }
 func (alone) Fetch(context.Context, raft.ServerID, segments.Hash, int64, int64, io.Writer) error {
 	return errors.New("nobody is there")
 }
+
+func (alone) Salvage(context.Context, raft.ServerID, segments.Hash, int64, int64, io.Writer) error {
+	return errors.New("nobody is there")
+}
+
 func (alone) Status(context.Context, raft.ServerID) (*api.GetStatusResponse, error) {
 	return nil, errors.New("nobody is there")
 }
@@ -108,10 +114,10 @@ func newRig(t *testing.T, founded bool) *rig {
 	config.HeartbeatTimeout, config.ElectionTimeout, config.LeaderLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	_, transport := raft.NewInmemTransport("solo")
 	store := raft.NewInmemStore()
-	r := &rig{t: t}
+	r := &rig{t: t, files: disk.NewMem(1)}
 	var err error
 	r.engine, err = engine.Open(engine.Settings{ID: "solo", TipBytes: 1 << 20, SegmentBytes: 64 << 10, Raft: config}, engine.Seams{
-		Files: disk.NewMem(1), Logs: store, Stable: store, Snapshots: raft.NewInmemSnapshotStore(),
+		Files: r.files, Logs: store, Stable: store, Snapshots: raft.NewInmemSnapshotStore(),
 		Transport: transport, Peers: alone{}, Log: hclog.NewNullLogger(),
 	})
 	if err != nil {
@@ -538,11 +544,37 @@ func TestFetchFile(t *testing.T) {
 	}
 }
 
+// TestSalvage: what there is of a damaged file is given, up to where it is cut.
+func TestSalvage(t *testing.T) {
+	r := newRig(t, true)
+	for r.engine.Status().Files == 0 {
+		r.publish(strings.Repeat("y", 10000), "a")
+	}
+	m := r.engine.Files()[0]
+	whole, err := r.fetch(m.Hash[:], 0)
+	if err != nil || r.files.Truncate(engine.Dir+"/"+m.Name(), 20_000) != nil {
+		t.Fatalf("%d bytes, %v", len(whole), err)
+	}
+	for _, c := range []struct{ offset, length, want int }{{0, 5, 5}, {0, 1 << 20, 20_000}, {19_999, 2, 1}, {20_000, 1, 0}, {25_000, 10, 0}} {
+		got, err := r.ask(&api.FetchFileRequest{Hash: m.Hash[:], Offset: uint64(c.offset), Length: uint64(c.length), Salvage: true})
+		if err != nil || string(got) != string(whole[c.offset:][:c.want]) {
+			t.Errorf("%d from %d: %d bytes, %v", c.length, c.offset, len(got), err)
+		}
+	}
+	if _, err := r.ask(&api.FetchFileRequest{Hash: make([]byte, 32), Salvage: true}); status.Code(err) != codes.NotFound {
+		t.Errorf("of an unknown file: %v", err)
+	}
+}
+
 func (r *rig) fetch(hash []byte, offset uint64, length ...uint64) (out []byte, err error) {
 	q := &api.FetchFileRequest{Hash: hash, Offset: offset}
 	for _, n := range length {
 		q.Length = n
 	}
+	return r.ask(q)
+}
+
+func (r *rig) ask(q *api.FetchFileRequest) (out []byte, err error) {
 	stream, err := r.peer.FetchFile(r.t.Context(), q)
 	for err == nil {
 		var m *api.FetchFileResponse

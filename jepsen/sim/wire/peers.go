@@ -29,6 +29,8 @@ type Server interface {
 	SubmitLocal(ctx context.Context, batch []byte, done func([]raftfsm.Outcome, error))
 	// OpenFile opens a data file that this node holds.
 	OpenFile(h segments.Hash) (disk.File, segments.FileMeta, error)
+	// Salvage opens what this node has of a data file.
+	Salvage(h segments.Hash) (disk.File, segments.FileMeta, error)
 	// Health is how far this node is.
 	Health() roster.Health
 }
@@ -154,41 +156,59 @@ func (e *Endpoint) Others() (out []raft.ServerID) {
 
 // Fetch implements the engine's Peers.
 func (e *Endpoint) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	n, err := e.fetch(ctx, from, Server.OpenFile, h, offset, length, w)
+	if err == nil && n < length {
+		err = fmt.Errorf("%w: %w", segments.ErrCorrupt, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// Salvage implements the engine's Peers.
+func (e *Endpoint) Salvage(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error {
+	_, err := e.fetch(ctx, from, Server.Salvage, h, offset, length, w)
+	return err
+}
+
+// opener is how a node opens a file.
+type opener func(Server, segments.Hash) (disk.File, segments.FileMeta, error)
+
+func (e *Endpoint) fetch(ctx context.Context, from raft.ServerID, open opener, h segments.Hash, offset, length int64, w io.Writer) (n int64, err error) {
 	peer, ok := e.net.node(raft.ServerAddress(from))
 	if !ok {
-		return fmt.Errorf("%w: no node has the id %q", engine.ErrUnavailable, from)
+		return 0, fmt.Errorf("%w: no node has the id %q", engine.ErrUnavailable, from)
 	}
-	for n := int64(0); n < length; {
-		b, err := call(e, peer, timeout, func(p *Endpoint) ([]byte, error) { return p.readChunk(h, offset+n, length-n) })
-		if err == nil && len(b) == 0 {
-			err = io.ErrUnexpectedEOF
-		}
+	for n < length {
+		b, err := call(e, peer, timeout, func(p *Endpoint) ([]byte, error) { return p.readChunk(open, h, offset+n, length-n) })
 		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
+			return n, err
+		}
+		if len(b) == 0 {
+			return n, nil
 		}
 		e.net.count(0, 1)
 		m, err := w.Write(b)
 		n += int64(m)
 		if err != nil {
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
-func (e *Endpoint) readChunk(h segments.Hash, offset, length int64) ([]byte, error) {
+func (e *Endpoint) readChunk(open opener, h segments.Hash, offset, length int64) ([]byte, error) {
 	s := e.serving()
 	if s == nil {
 		return nil, errClosed
 	}
-	f, meta, err := s.OpenFile(h)
+	f, meta, err := open(s, h)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	b := make([]byte, max(0, min(chunk, length, meta.Bytes-offset)))
-	if _, err := f.ReadAt(b, offset); err != nil && (err != io.EOF || len(b) > 0) {
+	n, err := f.ReadAt(b, offset)
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	return b, nil
+	return b[:n], nil
 }

@@ -39,6 +39,10 @@ func (l *leading) OpenFile(segments.Hash) (disk.File, segments.FileMeta, error) 
 	return nil, segments.FileMeta{}, errors.New("no such file")
 }
 
+func (l *leading) Salvage(segments.Hash) (disk.File, segments.FileMeta, error) {
+	return nil, segments.FileMeta{}, errors.New("no such file")
+}
+
 // arrived is what has come so far.
 func (l *leading) arrived() []string {
 	l.mu.Lock()

@@ -196,9 +196,9 @@ func (f *Fetcher) worked(id raft.ServerID, bytes int64, took time.Duration) {
 }
 
 // failed notes that a node did not give what it was asked for; one that does not have a
-// file is as good as before.
+// file, or not all of it, is as good as before.
 func (f *Fetcher) failed(id raft.ServerID, why error) {
-	if errors.Is(why, segments.ErrNotHere) {
+	if errors.Is(why, segments.ErrNotHere) || errors.Is(why, segments.ErrCorrupt) {
 		return
 	}
 	f.o.Log.Debug("a node did not give a file", "node", id, "error", why)
@@ -248,8 +248,8 @@ func (f *Fetcher) condemned(h segments.Hash) error {
 	return fmt.Errorf("%w; the next is fetched at %s", v.last, v.next.UTC().Format(time.RFC3339))
 }
 
-// absolve forgets bad copies of a file that has come, or is not wanted any more.
-func (f *Fetcher) absolve(h segments.Hash) {
+// Absolve forgets bad copies of a file that has come, from wherever, or is not wanted any more.
+func (f *Fetcher) Absolve(h segments.Hash) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.bad, h)

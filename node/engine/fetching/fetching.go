@@ -43,8 +43,11 @@ type Peers interface {
 	Others() []raft.ServerID
 	// Fetch writes length bytes of a data file from offset on, or more, as another node
 	// gives them; fewer are an error. It wraps segments.ErrNotHere where that node does
-	// not hold the file.
+	// not hold the file, segments.ErrCorrupt where its copy is cut or cannot be read.
 	Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error
+	// Salvage does the same with what another node has of a file, sound or not: fewer
+	// bytes mean that its copy ends there.
+	Salvage(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, w io.Writer) error
 }
 
 // Options of a Fetcher.
@@ -107,6 +110,14 @@ func (f *Fetcher) count(how func(c *Counts)) {
 	how(&f.counts)
 }
 
+// received counts bytes that came.
+func (f *Fetcher) received(bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts.Received += bytes
+	f.meter.add(time.Now(), bytes)
+}
+
 // Discard throws a partial file away that nobody is writing.
 func (f *Fetcher) Discard(name string) error {
 	bytes, err := f.o.Partial.Remove(name)
@@ -143,7 +154,7 @@ func (f *Fetcher) Bring(ctx context.Context, m segments.FileMeta, wanted func() 
 	switch {
 	case errors.Is(err, ErrUnwanted):
 		f.count(func(c *Counts) { c.Dropped += p.Offset() })
-		f.absolve(m.Hash)
+		f.Absolve(m.Hash)
 		return errors.Join(err, p.Drop())
 	case err != nil && p.Offset() == 0:
 		return errors.Join(err, p.Drop())
@@ -154,7 +165,7 @@ func (f *Fetcher) Bring(ctx context.Context, m segments.FileMeta, wanted func() 
 	switch {
 	case err == nil:
 		f.count(func(c *Counts) { c.Files++ })
-		f.absolve(m.Hash)
+		f.Absolve(m.Hash)
 	case errors.Is(err, segments.ErrBadCopy):
 		f.count(func(c *Counts) { c.Dropped += m.Bytes })
 		err = f.blame(m, r.gave, err)
@@ -219,7 +230,7 @@ func (r *run) piece(ctx context.Context, from raft.ServerID) (got int64, mine, e
 	case errors.Is(context.Cause(ctx), errStalled):
 		err = errStalled
 	case err == nil && s.got < want:
-		err = io.ErrUnexpectedEOF
+		err = fmt.Errorf("%w: %w", segments.ErrCorrupt, io.ErrUnexpectedEOF)
 	case err == nil, errors.Is(err, errSlow):
 		r.worked(from, s.got, time.Since(s.begun))
 		err = nil
@@ -246,10 +257,7 @@ func (s *sink) Write(b []byte) (int, error) {
 		_ = s.limit.wait(s.ctx, over)
 	}
 	s.stall.Reset(stallWait)
-	s.mu.Lock()
-	s.counts.Received += int64(len(b))
-	s.meter.add(time.Now(), int64(len(b)))
-	s.mu.Unlock()
+	s.received(int64(len(b)))
 	n, err := s.p.Write(b)
 	if err != nil && !errors.Is(err, partial.ErrBad) { // else the giver gave too much
 		s.mine = err

@@ -31,6 +31,8 @@ type node struct {
 	stalls bool                  // gives nothing
 	more   bool                  // gives all that follows, as an early version does
 	asked  map[segments.Hash]int // pieces
+	torn   []byte                // what it has of any file, if that is not sound
+	short  bool                  // its copies are cut in the middle
 }
 
 // net is some files, some nodes that give them, and a node that wants them.
@@ -115,6 +117,9 @@ func (w *net) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, of
 	if n.more {
 		end = int64(len(all))
 	}
+	if n.short {
+		end = min(end, int64(len(all)/2))
+	}
 	for at := offset; at < end; at += message {
 		select {
 		case <-time.After(n.delay):
@@ -139,6 +144,26 @@ func (w *net) Fetch(ctx context.Context, from raft.ServerID, h segments.Hash, of
 		}
 	}
 	return nil
+}
+
+// Salvage implements Peers.
+func (w *net) Salvage(ctx context.Context, from raft.ServerID, h segments.Hash, offset, length int64, to io.Writer) error {
+	w.mu.Lock()
+	n := w.nodes[from]
+	n.asked[h]++
+	breaks := n.breaks()
+	w.mu.Unlock()
+	switch {
+	case n.stalls:
+		<-ctx.Done()
+		return ctx.Err()
+	case breaks:
+		return errors.New("broken off")
+	case n.torn == nil:
+		return segments.ErrNotHere
+	}
+	_, err := to.Write(n.torn[min(offset, int64(len(n.torn))):min(offset+length, int64(len(n.torn)))])
+	return err
 }
 
 // fetcher begins a life of the node that wants files.

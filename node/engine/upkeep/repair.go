@@ -126,6 +126,7 @@ func (k *Keeper) want() []segments.FileMeta {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wanted = wanted
+	maps.DeleteFunc(k.unmended, func(h segments.Hash, _ *unmended) bool { return !wanted[h] })
 	return missing
 }
 
@@ -242,7 +243,8 @@ func (r *repairs) clean(missing []segments.FileMeta) {
 	maps.DeleteFunc(r.looked, func(h segments.Hash, _ time.Time) bool { return gone(h) })
 }
 
-// bring gets one file from another node, or else from what this one has, if local.
+// bring gets one file from another node, or else from what this one has, if local, or else
+// from damaged copies.
 func (k *Keeper) bring(ctx context.Context, meta segments.FileMeta, local bool) ended {
 	err := k.fetcher.Bring(ctx, meta, func() bool { return k.wants(meta.Hash) })
 	if err == nil {
@@ -250,21 +252,30 @@ func (k *Keeper) bring(ctx context.Context, meta segments.FileMeta, local bool) 
 		return ended{meta: meta}
 	}
 	err = fmt.Errorf("messages %d to %d: no other node gave their file: %w", meta.First, meta.Last, err)
-	if ctx.Err() != nil || !local || errors.Is(err, fetching.ErrUnwanted) {
+	if ctx.Err() != nil || errors.Is(err, fetching.ErrUnwanted) {
 		return ended{meta: meta, err: err}
 	}
+	if local && k.hasIt(meta) || k.mend(ctx, meta) {
+		k.fetcher.Absolve(meta.Hash)
+		return ended{meta: meta}
+	}
+	return ended{meta, err, local}
+}
+
+// hasIt brings a file back from this node's disk, or its memory.
+func (k *Keeper) hasIt(meta segments.FileMeta) bool {
 	reclaimed := k.o.History.Reclaim(meta)
 	if reclaimed == nil {
 		k.o.Log.Info("a missing file was on the disk after all", "first", meta.First, "last", meta.Last)
-		return ended{meta: meta}
+		return true
 	}
 	rebuilt := k.rebuild(meta)
 	if rebuilt == nil {
 		k.o.Log.Info("rebuilt a missing file from memory", "first", meta.First, "last", meta.Last, "bytes", meta.Bytes)
-		return ended{meta: meta}
+		return true
 	}
 	k.o.Log.Debug("nor does this node have it", "disk", reclaimed, "memory", rebuilt)
-	return ended{meta, err, true}
+	return false
 }
 
 // rebuild makes a file from its records: those of the tip, or those of what the file

@@ -64,8 +64,10 @@ type Keeper struct {
 	looked <-chan struct{}
 	// asked is when a reader first wanted a file that is missing still.
 	asked map[segments.Hash]time.Time
-	// wanted are the files that Repair is to fetch, as it last saw.
-	wanted map[segments.Hash]bool
+	// wanted are the files that Repair is to fetch, as it last saw; unmended those of them
+	// that could not be put together.
+	wanted   map[segments.Hash]bool
+	unmended map[segments.Hash]*unmended
 	scrubState
 }
 
@@ -90,6 +92,7 @@ func New(o Options) (*Keeper, error) {
 			Peers: o.Peers, Partial: parts, Import: o.History.Import, Rate: o.FetchRate, Log: o.Log.Named("fetching"),
 		}),
 		lacks: make(map[segments.Hash]*lack), asked: make(map[segments.Hash]time.Time),
+		unmended:   make(map[segments.Hash]*unmended),
 		scrubState: scrubState{read: make(map[segments.Hash]time.Time)},
 	}, nil
 }
@@ -145,16 +148,25 @@ func (k *Keeper) Lacking() string {
 	if len(k.lacks) == 0 {
 		return ""
 	}
-	l := k.lacks[k.first.Hash]
+	told := k.told(k.first.Hash)
 	what := fmt.Sprintf("the file %s (messages %d to %d)", k.first.Name(), k.first.First, k.first.Last)
 	if n := len(k.lacks); n == 1 {
-		return fmt.Sprintf("%s is missing %s", what, l)
+		return fmt.Sprintf("%s is missing %s", what, told)
 	} else {
-		return fmt.Sprintf("%d of %d files are missing, %.0f%% of the bytes; first of all %s, %s", n, k.files, 100*k.share, what, l)
+		return fmt.Sprintf("%d of %d files are missing, %.0f%% of the bytes; first of all %s, %s", n, k.files, 100*k.share, what, told)
 	}
 }
 
-// String is for behind "missing".
+// told is for behind "missing", what is known of a file that is; under mu.
+func (k *Keeper) told(h segments.Hash) string {
+	text := k.lacks[h].String()
+	if m := k.unmended[h]; m != nil {
+		text += fmt.Sprintf("; nor do damaged copies make it up: %v", m.why)
+	}
+	return text
+}
+
+// String is when and why.
 func (l *lack) String() string {
 	since := "since " + l.since.UTC().Format(time.RFC3339)
 	if l.why == nil {
@@ -173,12 +185,11 @@ func (k *Keeper) Explain(err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.look()
-	l := k.lacks[missing.Meta.Hash]
-	if l == nil {
+	if k.lacks[missing.Meta.Hash] == nil {
 		return err // it has come meanwhile
 	}
 	if _, before := k.asked[missing.Meta.Hash]; !before {
 		k.asked[missing.Meta.Hash] = time.Now()
 	}
-	return fmt.Errorf("%w; missing %s", err, l)
+	return fmt.Errorf("%w; missing %s", err, k.told(missing.Meta.Hash))
 }

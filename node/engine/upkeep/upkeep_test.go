@@ -40,9 +40,12 @@ type world struct {
 	all    []message.Record
 
 	mu     sync.Mutex
-	nobody error // what the peer says instead of giving files
+	torn   map[segments.Hash][]byte // what the peer has instead of its copy
+	nobody error                    // what the peer says instead of giving files
 	asked  int
-	rate   int64 // of fetching; 0 is no limit
+	// salvaged is how many bytes of torn were asked for.
+	salvaged int64
+	rate     int64 // of fetching; 0 is no limit
 }
 
 const (
@@ -51,7 +54,10 @@ const (
 )
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, fsys: disk.NewMem(1), topics: topic.NewTable(), copies: make(map[segments.Hash][]byte)}
+	w := &world{
+		t: t, fsys: disk.NewMem(1), topics: topic.NewTable(),
+		copies: make(map[segments.Hash][]byte), torn: make(map[segments.Hash][]byte),
+	}
 	w.open()
 	last := make(map[uint32]uint64)
 	for i := range 6 * entries {
@@ -157,12 +163,28 @@ func (w *world) Others() []raft.ServerID {
 func (w *world) Fetch(_ context.Context, _ raft.ServerID, h segments.Hash, offset, length int64, to io.Writer) error {
 	w.mu.Lock()
 	w.asked++
-	refused := w.nobody
+	refused, torn := w.nobody, w.torn[h]
 	w.mu.Unlock()
 	if refused != nil {
 		return refused
 	}
+	if torn != nil {
+		return segments.ErrNotHere
+	}
 	_, err := to.Write(w.copies[h][offset:][:length])
+	return err
+}
+
+// Salvage implements fetching.Peers.
+func (w *world) Salvage(_ context.Context, _ raft.ServerID, h segments.Hash, offset, length int64, to io.Writer) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.torn[h]
+	if b == nil {
+		return segments.ErrNotHere
+	}
+	w.salvaged += length
+	_, err := to.Write(b[min(offset, int64(len(b))):min(offset+length, int64(len(b)))])
 	return err
 }
 
