@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"chorale/api"
 	"chorale/internal/procs"
@@ -24,29 +23,41 @@ func TestFlips(t *testing.T) {
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}
-	a := newArenaWith(t, *seed, program, "--segment-size", "64KiB", "--store-size", "64KiB", "--tip-size", "1MiB")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	p, err := newPublisher(a.rec, 1, 4, a.shuffled()...)
-	a.must(err)
-	p.size = payload
-	for range 600 { // 2.4 MiB: more than the tip holds
-		a.must(p.publish(ctx, p.draw()))
-	}
-	a.close(p)
-	a.readAll()
-	a.settle(ctx, func() {}, func() bool { return true })
-	a.cluster.Stop() // and go on without further plans: the files are to stay
-	for _, n := range a.cluster.Nodes {
-		n.With("--compact=false")
-	}
-	a.must(a.cluster.Start(ctx))
+	a := atRest(ctx, t)
 	for i, n := range a.cluster.Nodes {
 		for _, kind := range []string{".seg", ".store"} {
 			a.flips(ctx, n, kind, i)
 		}
 	}
 	a.judge()
+}
+
+// atRest is a cluster with segments and stores that stay as they are, the oldest of each of
+// messages that are not in memory any more.
+func atRest(ctx context.Context, t *testing.T) *arena {
+	t.Helper()
+	a := newArenaWith(t, *seed, program, "--segment-size", "64KiB", "--store-size", "64KiB", "--tip-size", "1MiB")
+	fill := func(id int) {
+		p, err := newPublisher(a.rec, id, 4, a.shuffled()...)
+		a.must(err)
+		p.size = payload
+		for range 600 { // 2.4 MiB: more than the tip holds
+			a.must(p.publish(ctx, p.draw()))
+		}
+		a.close(p)
+		a.settle(ctx, func() {}, func() bool { return true })
+	}
+	fill(1)
+	a.cluster.Stop() // and go on without further plans: the files are to stay
+	for _, n := range a.cluster.Nodes {
+		n.With("--compact=false")
+	}
+	a.must(a.cluster.Start(ctx))
+	fill(2)
+	a.readAll()
+	return a
 }
 
 var oneBlock = regexp.MustCompile(`^block \d+$`)
@@ -72,16 +83,7 @@ func (a *arena) flips(ctx context.Context, n *procs.Node, kind string, turn int)
 			a.must(read(ctx, a.rec, firstExtra+a.sessions(), true, []string{"**"}, n))
 		}
 		a.named(ctx, n, path, r.Name, met)
-		for {
-			if got, err := os.ReadFile(path); err == nil && bytes.Equal(got, want) {
-				break
-			}
-			if ctx.Err() != nil {
-				a.t.Fatalf("%s does not come back", path)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		a.must(n.AwaitReady(ctx, 0))
+		a.comes(ctx, n, filepath.Base(path), want)
 	}
 }
 

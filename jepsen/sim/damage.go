@@ -32,7 +32,7 @@ func (n *nemesis) hangDisk() {
 }
 
 // damageFile spoils a data file of one machine that the others hold as well, and
-// that was spoilt nowhere before.
+// that was spoilt nowhere before; or of all, at different places.
 func (n *nemesis) damageFile() {
 	m := n.c.machines[n.rng.IntN(nodes)]
 	count := map[string]int{}
@@ -55,8 +55,12 @@ func (n *nemesis) damageFile() {
 		if count[file] < nodes || len(files[file]) == 0 || !n.c.spoil(file) {
 			continue
 		}
-		m.excuse()
 		name, size := path.Join(engine.Dir, file), int64(len(files[file]))
+		if n.rng.IntN(4) == 0 {
+			n.rot(name, size)
+			return
+		}
+		m.excuse()
 		var what string
 		switch n.rng.IntN(3) {
 		case 0:
@@ -70,6 +74,18 @@ func (n *nemesis) damageFile() {
 		n.c.saw("a file was damaged")
 		return
 	}
+}
+
+// rot flips a bit of a file on every machine, each in a part of its own: together they
+// have it still.
+func (n *nemesis) rot(name string, size int64) {
+	for i, m := range n.c.machines {
+		m.excuse()
+		from, to := size*int64(i)/nodes, size*int64(i+1)/nodes
+		err := m.disk.FlipBit(name, 8*from+n.rng.Int64N(8*(to-from)))
+		n.c.note("%s: flip a bit of %s, as on all machines: %v", m.name, name, err)
+	}
+	n.c.saw("a file was damaged on all machines")
 }
 
 // spoil notes that a file is damaged on some machine; false if one was before.

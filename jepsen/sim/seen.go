@@ -14,7 +14,7 @@ var events = []string{
 	"a snapshot was sent", "a data file was fetched", "segments became stores", "a tip was filled from the history",
 	"a retry was a duplicate", "a condition failed", "a number was missing", "an outcome stayed unknown", "a batch was refused",
 	"a reader resumed on another node", "a reader fell behind the tip", "a reader passed 1000 messages",
-	"a node ended by itself", "a file was damaged", "all machines were down at once",
+	"a node ended by itself", "a file was damaged", "a file was damaged on all machines", "all machines were down at once",
 	"a machine was replaced", "a machine was upgraded", "messages expired", "a reader was overtaken by the retention",
 }
 
