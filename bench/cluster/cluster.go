@@ -84,6 +84,7 @@ var rows = []struct {
 	{"publish 5,000/s beside the storm", "publish 5,000/s alone", byP99},
 	{name: "recover 1 % from one node, 1 client"},
 	{"recover 1 % from one node, 32 clients: the storm", "recover 1 % from one node, 1 client", byCPU},
+	{"recover 1 % from one node, 32 clients, beside a publisher", "recover 1 % from one node, 32 clients: the storm", byRate},
 }
 
 func byRate(row, base Row) float64 { return over(row.PerSecond, base.PerSecond) }

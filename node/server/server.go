@@ -6,12 +6,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
 	"chorale/api"
 	"chorale/node/engine"
+	"chorale/node/turns"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -58,6 +60,7 @@ type Options struct {
 type Server struct {
 	Options
 	metrics *metrics
+	turns   *turns.Turns
 	grpc    *grpc.Server
 	health  *health.Server
 	// life ends when the node ends: streams then end by themselves, so that their
@@ -80,6 +83,7 @@ func New(o Options) *Server {
 	options := append(api.ServerOptions(),
 		grpc.ChainStreamInterceptor(s.guardStream), grpc.ChainUnaryInterceptor(s.guardUnary))
 	s.metrics = newMetrics(o)
+	s.turns = turns.New(runtime.GOMAXPROCS(0))
 	s.grpc = grpc.NewServer(options...)
 	api.RegisterStreamServer(s.grpc, s)
 	api.RegisterPeerServer(s.grpc, s)

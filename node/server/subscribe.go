@@ -11,6 +11,7 @@ import (
 	"chorale/api"
 	"chorale/message"
 	"chorale/node/engine"
+	"chorale/node/turns"
 	"chorale/raftfsm"
 
 	"google.golang.org/grpc"
@@ -133,6 +134,7 @@ type delivery struct {
 	sub    *engine.Subscription
 	stream grpc.ServerStream
 	limit  int
+	bulk   bool // the last records took more than half of the limit
 	named  idSet
 	marked time.Time // when the client was last told a position
 	told   uint64    // that position
@@ -160,12 +162,17 @@ func (d *delivery) run(ctx context.Context) error {
 		if err := d.await(ctx); err != nil {
 			return err
 		}
+		var turn turns.Turn
+		if d.bulk {
+			turn = d.server.turns.Take(ctx, d.server.Engine.End())
+		}
 		buffer := api.Buffers.Get(d.limit)
 		records, p, err := d.sub.Next(ctx, (*buffer)[:0], d.limit)
-		*buffer = records
+		*buffer, d.bulk = records, len(records) > d.limit/2
 		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
 		sendErr := d.deliver(frame, p.Count, err != nil)
 		frame.Release()
+		turn.Give()
 		switch {
 		case sendErr != nil:
 			return sendErr

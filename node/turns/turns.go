@@ -1,0 +1,120 @@
+// Package turns keeps recoveries from taking the processor away from publishers: while
+// messages are published, readers that read much do so in turn.
+package turns
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// active is for how long a new message says that messages are published.
+	active = 100 * time.Millisecond
+	// patience is how long a reader waits for a turn before it reads without one, and lease
+	// how long it may keep the turn: a client that takes nothing, and a disk that stalls
+	// under one reader, do not stop the others.
+	patience = 250 * time.Millisecond
+	lease    = 20 * time.Millisecond
+
+	// probe is a sleep; whoever wakes from it later than lateLimit has waited for a
+	// processor, as those did who publish.
+	probe     = time.Millisecond
+	lateLimit = 500 * time.Microsecond
+	// The pause behind a turn is so many times as long as the turn, at most. It grows faster
+	// than it shrinks.
+	pauseMost            = 3.0
+	pauseGrow, pauseFade = 0.25, 0.05
+)
+
+// Turns are the turns of one node. Safe for concurrent use.
+type Turns struct {
+	slots chan struct{} // a token for each turn that may be taken
+
+	end   atomic.Uint64 // newest seq that was seen
+	since atomic.Int64  // when it was seen first, in Unix nanoseconds
+
+	probing atomic.Bool
+	mu      sync.Mutex
+	pause   float64 // in turns: 0 to pauseMost
+}
+
+// New makes the turns of a process that may use so many processors: half of them at a
+// time, one at least.
+func New(processors int) *Turns {
+	t := &Turns{slots: make(chan struct{}, max(processors/2, 1))}
+	for range cap(t.slots) {
+		t.slots <- struct{}{}
+	}
+	return t
+}
+
+// Turn is a turn that was taken; the zero value is none.
+type Turn struct {
+	turns *Turns
+	begun time.Time
+	lease *time.Timer // gives the slot back if it is not stopped
+}
+
+// Take waits for a turn if messages are published, the newest of which this node has is
+// end. It returns none if nothing is published, and if no turn comes in time.
+func (t *Turns) Take(ctx context.Context, end uint64) Turn {
+	now := time.Now()
+	if t.end.Swap(end) != end {
+		t.since.Store(now.UnixNano())
+	}
+	if now.UnixNano()-t.since.Load() > int64(active) {
+		return Turn{}
+	}
+	t.probe()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-t.slots:
+		return Turn{t, time.Now(), time.AfterFunc(lease, t.free)}
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return Turn{}
+}
+
+func (t *Turns) free() { t.slots <- struct{}{} }
+
+// probe finds out how late a sleeper wakes, unless that is being found out already.
+func (t *Turns) probe() {
+	if !t.probing.CompareAndSwap(false, true) {
+		return
+	}
+	due := time.Now().Add(probe)
+	time.AfterFunc(probe, func() {
+		t.woke(time.Since(due))
+		t.probing.Store(false)
+	})
+}
+
+// woke makes pauses longer or shorter.
+func (t *Turns) woke(late time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if late > lateLimit {
+		t.pause = min(t.pause+pauseGrow, pauseMost)
+	} else {
+		t.pause = max(t.pause-pauseFade, 0)
+	}
+}
+
+// Give ends the turn. Its slot is free behind the pause; the caller does not wait for that.
+func (u Turn) Give() {
+	if u.turns == nil || !u.lease.Stop() {
+		return
+	}
+	u.turns.mu.Lock()
+	pause := time.Duration(u.turns.pause * float64(time.Since(u.begun)))
+	u.turns.mu.Unlock()
+	if pause == 0 {
+		u.turns.free()
+		return
+	}
+	time.AfterFunc(pause, u.turns.free)
+}

@@ -1,0 +1,122 @@
+package turns
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// waited takes a turn and returns how long that took.
+func waited(t *Turns, end uint64) (Turn, time.Duration) {
+	begun := time.Now()
+	u := t.Take(context.Background(), end)
+	return u, time.Since(begun)
+}
+
+func expect(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: waited %v, want %v", what, got, want)
+	}
+}
+
+// TestQuiet: where nothing is published, nobody waits.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(2)
+		turns.Take(t.Context(), 7).Give()
+		time.Sleep(2 * active)
+		for range 5 {
+			u, took := waited(turns, 7)
+			expect(t, "nothing is published", took, 0)
+			if u != (Turn{}) {
+				t.Error("a turn was taken though nothing is published")
+			}
+			u.Give()
+		}
+	})
+}
+
+// TestInTurn: half of the processors read at a time, one reader behind the other; who keeps
+// its turn for too long loses it, and gives nothing back afterwards.
+func TestInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(5)
+		a, took := waited(turns, 1)
+		expect(t, "first of two", took, 0)
+		b, took := waited(turns, 2)
+		expect(t, "second of two", took, 0)
+		go func() {
+			time.Sleep(3 * time.Millisecond)
+			a.Give()
+		}()
+		c, took := waited(turns, 3)
+		expect(t, "behind the first", took, 3*time.Millisecond)
+		_, took = waited(turns, 4)
+		expect(t, "behind the second, which keeps its turn", took, lease-3*time.Millisecond)
+		b.Give()
+		c.Give()
+		time.Sleep(2 * lease)
+		if len(turns.slots) != cap(turns.slots) {
+			t.Errorf("%d slots are free in the end, want %d", len(turns.slots), cap(turns.slots))
+		}
+	})
+}
+
+// TestPause: if a sleeper wakes late, the next turn begins the later, up to a limit; and the
+// pauses fade.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(1)
+		const work = 4 * time.Millisecond
+		end := uint64(0)
+		after := func() time.Duration {
+			end++
+			u, _ := waited(turns, end)
+			time.Sleep(work)
+			u.Give()
+			end++
+			u, took := waited(turns, end)
+			u.Give()
+			return took
+		}
+		expect(t, "nobody wakes late", after(), 0)
+		turns.woke(lateLimit + 1)
+		turns.woke(lateLimit + 1)
+		turns.woke(lateLimit + 1)
+		// The probe of the turn itself is in time, and takes a fade off.
+		if got := after(); got <= 0 || got >= work {
+			t.Errorf("behind three late probes: waited %v, want more than 0 and less than %v", got, work)
+		}
+		for range 100 {
+			turns.woke(time.Hour)
+		}
+		if got, most := after(), time.Duration(pauseMost*float64(work)); got > most || got < most/2 {
+			t.Errorf("behind very many late probes: waited %v, want at most %v", got, most)
+		}
+		for range 100 {
+			turns.woke(0)
+		}
+		expect(t, "in time again", after(), 0)
+	})
+}
+
+// TestPatience: a reader that gets no turn reads without one, and one whose client goes
+// away does not wait.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := New(2)
+		<-turns.slots // lost: whatever happens, nobody waits for ever
+		u, took := waited(turns, 1)
+		expect(t, "no turn comes", took, patience)
+		if u != (Turn{}) {
+			t.Error("a turn was taken though there is none")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		turns.Take(ctx, 2).Give()
+		expect(t, "the client has gone", time.Since(begun), 0)
+	})
+}
