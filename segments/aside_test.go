@@ -35,7 +35,7 @@ func TestAsideGoes(t *testing.T) {
 		t.Error("the first has expired, the second has not")
 	}
 
-	check(t, d.log.Rebuild(second, &memory{all: d.all, pos: second.First - 1}))
+	check(t, d.log.Rebuild(second, &memory{all: d.all, pos: second.First - 1}, nil))
 	check(t, d.fsys.PutFile("data/"+second.Name()+damagedSuffix, []byte("left by a crash")))
 	d.files = d.files[1:]
 	d.restart(t)

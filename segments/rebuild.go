@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 
+	"chorale/disk"
 	"chorale/segments/data"
+	"chorale/segments/format"
 	"chorale/segments/mend"
 	"chorale/segments/rebuild"
 )
@@ -96,18 +98,19 @@ type Records = rebuild.Records
 
 // Rebuild makes a missing file from the records of its range, which from gives from the
 // first on, all of them. The bytes are held against the manifest: a file that is not
-// the same is ErrBadCopy. A store can be told from the rest of its layer only if no
-// other file of that is missing; else, ErrNotHere. Other errors are those of from, and
-// the disk's.
-func (l *Log) Rebuild(meta FileMeta, from Records) error {
-	var others map[uint32]bool
+// the same is ErrBadCopy. A store can be told from the rest of its layer only if it is
+// known which topics that holds: of stores that are missing too, damaged copies say it,
+// what is left here and others, if these are not nil; else, ErrNotHere. Other errors are
+// those of from, and the disk's.
+func (l *Log) Rebuild(meta FileMeta, from Records, others func(FileMeta) []io.ReaderAt) error {
+	var beside map[uint32]bool
 	if meta.Kind == KindStore {
 		var err error
-		if others, err = l.topicsBeside(meta); err != nil {
+		if beside, err = l.topicsBeside(meta, others); err != nil {
 			return err
 		}
 	}
-	write, err := rebuild.File(meta, l.o.Topics, others, from)
+	write, err := rebuild.File(meta, l.o.Topics, beside, from)
 	if err != nil {
 		return err
 	}
@@ -119,28 +122,47 @@ func (l *Log) Rebuild(meta FileMeta, from Records) error {
 // against the manifest: if they are not the file, ErrBadCopy. If the copies do not make it
 // up, mend.ErrLost. Other errors are the disk's.
 func (l *Log) Mend(meta FileMeta, others []io.ReaderAt) error {
-	var copies []io.ReaderAt
-	for _, at := range l.remains(meta) {
-		if f, err := l.o.FS.Open(at); err == nil {
-			defer f.Close()
-			copies = append(copies, f)
-		}
-	}
-	write, err := mend.File(meta, append(copies, others...))
+	copies, end := l.copies(meta, others)
+	defer end()
+	write, err := mend.File(meta, copies)
 	if err != nil {
 		return err
 	}
 	return l.bring(meta, write)
 }
 
+// copies are what is left of a missing file here, until end is called, and others.
+func (l *Log) copies(meta FileMeta, others []io.ReaderAt) (copies []io.ReaderAt, end func()) {
+	var open []disk.File
+	for _, at := range l.remains(meta) {
+		if f, err := l.o.FS.Open(at); err == nil {
+			open, copies = append(open, f), append(copies, f)
+		}
+	}
+	return append(copies, others...), func() {
+		for _, f := range open {
+			// What was only read need not be closed well.
+			_ = f.Close()
+		}
+	}
+}
+
+// maxLeft is of how many missing stores of a layer the topics are looked for in what is left
+// of them, each time that one is to be built again.
+const maxLeft = 16
+
 // topicsBeside are the topics of all other stores of a layer.
-func (l *Log) topicsBeside(meta FileMeta) (map[uint32]bool, error) {
-	out := make(map[uint32]bool)
+func (l *Log) topicsBeside(meta FileMeta, others func(FileMeta) []io.ReaderAt) (map[uint32]bool, error) {
+	out, left := make(map[uint32]bool), 0
 	for _, m := range l.Manifest().Files {
 		if m.First != meta.First || m.Hash == meta.Hash {
 			continue
 		}
 		topics, err := l.topicsOf(m.Hash)
+		if left < maxLeft && errors.Is(err, ErrNotHere) {
+			left++
+			topics, err = l.topicsLeft(m, others)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("which topics %s held: %w", meta.Name(), err)
 		}
@@ -149,4 +171,19 @@ func (l *Log) topicsBeside(meta FileMeta) (map[uint32]bool, error) {
 		}
 	}
 	return out, nil
+}
+
+// topicsLeft are those of a missing file, by what is left of it.
+func (l *Log) topicsLeft(meta FileMeta, others func(FileMeta) []io.ReaderAt) ([]format.TopicVolume, error) {
+	var far []io.ReaderAt
+	if others != nil {
+		far = others(meta)
+	}
+	copies, end := l.copies(meta, far)
+	defer end()
+	topics, err := mend.Topics(meta, copies)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotHere, meta.Name(), err)
+	}
+	return topics, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"testing"
@@ -72,7 +73,7 @@ func TestVerify(t *testing.T) {
 				if got, err := d.read(t, filters(t, "**"), 0, 1<<20); !errors.Is(err, ErrNotHere) || uint64(len(got)) >= bad.Last {
 					t.Fatalf("read %v, %v", got, err)
 				}
-				check(t, d.log.Rebuild(bad, &memory{all: d.all, pos: bad.First - 1}))
+				check(t, d.log.Rebuild(bad, &memory{all: d.all, pos: bad.First - 1}, nil))
 				d.healed(t)
 			})
 		}
@@ -133,7 +134,7 @@ func TestRebuildRefuses(t *testing.T) {
 			fmt.Errorf("a later one"):  {all: d.all, pos: bad.First},
 			fmt.Errorf("none of them"): {},
 		} {
-			err := d.log.Rebuild(bad, from)
+			err := d.log.Rebuild(bad, from, nil)
 			if err == nil || errors.Is(want, ErrBadCopy) != errors.Is(err, ErrBadCopy) {
 				t.Errorf("%s: %v, want %v", kind, err, want)
 			}
@@ -144,10 +145,39 @@ func TestRebuildRefuses(t *testing.T) {
 		if kind == "store" {
 			check(t, d.fsys.Lose("data/"+d.files[2].Name()))
 			_ = d.log.Verify(d.files[2], anyPace)
-			if err := d.log.Rebuild(bad, &memory{all: d.all, pos: bad.First - 1}); !errors.Is(err, ErrNotHere) {
+			if err := d.log.Rebuild(bad, &memory{all: d.all, pos: bad.First - 1}, nil); !errors.Is(err, ErrNotHere) {
 				t.Errorf("a store of which nobody knows the topics: %v", err)
 			}
 		}
+	}
+}
+
+// TestRebuildLayer: all stores of a layer are built again, as long as what is left of all but
+// one, here or elsewhere, says which topics it held.
+func TestRebuildLayer(t *testing.T) {
+	d := newDamagedLayer(t)
+	first, second := d.files[1], d.files[2]
+	from := func() *memory { return &memory{all: d.all, pos: first.First - 1} }
+	for _, here := range []bool{true, false} {
+		d.reset(t)
+		check(t, d.fsys.Lose("data/"+first.Name()))
+		check(t, d.fsys.FlipBit("data/"+second.Name(), 8*70)) // in a block
+		for _, m := range []FileMeta{first, second} {
+			if err := d.log.Verify(m, anyPace); !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+		}
+		var others func(FileMeta) []io.ReaderAt
+		if !here {
+			check(t, d.fsys.Lose("data/"+second.Name()+damagedSuffix))
+			others = func(m FileMeta) []io.ReaderAt { return []io.ReaderAt{d.flipped(m, 70)} }
+			if err := d.log.Rebuild(first, from(), nil); !errors.Is(err, ErrNotHere) {
+				t.Errorf("nothing is left here: %v", err)
+			}
+		}
+		check(t, d.log.Rebuild(first, from(), others))
+		check(t, d.log.Rebuild(second, from(), others))
+		d.healed(t)
 	}
 }
 

@@ -26,13 +26,8 @@ const maxCopies = 8
 func File(meta manifest.FileMeta, copies []io.ReaderAt) (write func(io.Writer) error, err error) {
 	// The manifest knows the header: one more copy, cut behind it.
 	all := mender(append([]io.ReaderAt{bytes.NewReader(meta.Header().Encode())}, copies...))
-	end := tail{off: meta.Bytes}
-	trailer := format.TrailerRegion(meta.Kind, meta.Bytes, meta.Sum, meta.Name())
-	if err := all.prepend(&end, trailer); err != nil {
-		return nil, err
-	}
-	f := &format.File{Path: meta.Name(), Size: meta.Bytes, Header: meta.Header()}
-	if f.Trailer, err = format.DecodeTrailer(end.bytes, meta.Kind, meta.Bytes); err != nil {
+	f, end, err := all.open(meta)
+	if err != nil {
 		return nil, err
 	}
 	tables := f.Tables()
@@ -60,7 +55,34 @@ func File(meta manifest.FileMeta, copies []io.ReaderAt) (write func(io.Writer) e
 	}, nil
 }
 
-// tail is the end of a file, from off on.
+// Topics are what a file of the manifest holds of each topic, from copies of it as File takes
+// them: trailer and topic table are enough. The error is ErrLost.
+func Topics(meta manifest.FileMeta, copies []io.ReaderAt) ([]format.TopicVolume, error) {
+	all := mender(copies)
+	f, _, err := all.open(meta)
+	if err != nil {
+		return nil, err
+	}
+	x := f.Tables()[format.TopicTable]
+	b, err := all.region(x)
+	if err != nil {
+		return nil, err
+	}
+	return f.Topics(tail{x.Off, b})
+}
+
+// open is what the ends of a file say: the header by the manifest's word. end is the trailer.
+func (all mender) open(meta manifest.FileMeta) (f *format.File, end tail, err error) {
+	end.off = meta.Bytes
+	if err := all.prepend(&end, format.TrailerRegion(meta.Kind, meta.Bytes, meta.Sum, meta.Name())); err != nil {
+		return nil, end, err
+	}
+	f = &format.File{Path: meta.Name(), Size: meta.Bytes, Header: meta.Header()}
+	f.Trailer, err = format.DecodeTrailer(end.bytes, meta.Kind, meta.Bytes)
+	return f, end, err
+}
+
+// tail is the end of a file, or another part of it, from off on.
 type tail struct {
 	off   int64
 	bytes []byte

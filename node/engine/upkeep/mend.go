@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"chorale/segments"
@@ -19,14 +20,19 @@ type unmended struct {
 }
 
 // mend puts a file together from damaged copies, that of this node and those of others,
-// where nobody has a sound one.
+// where nobody has a sound one; or builds a store again of whose layer others are missing too.
 func (k *Keeper) mend(ctx context.Context, meta segments.FileMeta) (done bool) {
 	if !k.mendDue(meta.Hash) {
 		return false
 	}
-	err := k.o.History.Mend(meta, k.fetcher.Remains(ctx, meta))
+	others := func(m segments.FileMeta) []io.ReaderAt { return k.fetcher.Remains(ctx, m) }
+	err := k.o.History.Mend(meta, others(meta))
 	if err == nil {
 		k.o.Log.Info("a missing file was put together from damaged copies", "file", meta.Name())
+		return true
+	}
+	if meta.Kind == segments.KindStore && k.rebuild(meta, others) == nil {
+		k.o.Log.Info("rebuilt a missing store, with what damaged copies say of the others of its layer", "file", meta.Name())
 		return true
 	}
 	if ctx.Err() == nil {

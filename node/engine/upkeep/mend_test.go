@@ -91,3 +91,23 @@ func TestMendsNot(t *testing.T) {
 		}
 	})
 }
+
+// TestRebuildsLayer: stores of one layer that everybody has lost, the blocks at least, are built
+// again from memory, with what is left at the peer of their tables.
+func TestRebuildsLayer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		k := w.keeper(period, 0)
+		stop := run(k)
+		defer stop()
+		time.Sleep(time.Hour)
+		for _, m := range w.files[:2] {
+			w.tear(m, 70, m.Bytes)
+			w.must(w.fsys.Lose("segments/" + m.Name()))
+		}
+		time.Sleep(period)
+		w.whole()
+		if k.Lacking() != "" {
+			t.Error(k.Lacking())
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -269,7 +270,7 @@ func (k *Keeper) hasIt(meta segments.FileMeta) bool {
 		k.o.Log.Info("a missing file was on the disk after all", "first", meta.First, "last", meta.Last)
 		return true
 	}
-	rebuilt := k.rebuild(meta)
+	rebuilt := k.rebuild(meta, nil)
 	if rebuilt == nil {
 		k.o.Log.Info("rebuilt a missing file from memory", "first", meta.First, "last", meta.Last, "bytes", meta.Bytes)
 		return true
@@ -279,13 +280,13 @@ func (k *Keeper) hasIt(meta segments.FileMeta) bool {
 }
 
 // rebuild makes a file from its records: those of the tip, or those of what the file
-// replaces, if that is still here.
-func (k *Keeper) rebuild(meta segments.FileMeta) error {
+// replaces, if that is still here. For others see segments.Log.Rebuild.
+func (k *Keeper) rebuild(meta segments.FileMeta, others func(segments.FileMeta) []io.ReaderAt) error {
 	all, err := topic.ParseFilters("**")
 	if err != nil {
 		return err
 	}
-	err = k.o.History.Rebuild(meta, k.o.Tip.NewReader(topic.NewSelection(k.o.Topics, all), meta.First-1))
+	err = k.o.History.Rebuild(meta, k.o.Tip.NewReader(topic.NewSelection(k.o.Topics, all), meta.First-1), others)
 	if err == nil {
 		return nil
 	}
@@ -294,5 +295,5 @@ func (k *Keeper) rebuild(meta segments.FileMeta) error {
 		return errors.Join(err, older)
 	}
 	defer r.Close()
-	return errors.Join(err, k.o.History.Rebuild(meta, r))
+	return errors.Join(err, k.o.History.Rebuild(meta, r, others))
 }
