@@ -36,9 +36,10 @@ func TestUpgrade(t *testing.T) {
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}
-	early, later, next := *old, "", buildOf(t, logged+1)
+	// A real earlier version says in its own words why it does not start.
+	early, later, refusal, next := *old, "", "", buildOf(t, logged+1)
 	if early == "" {
-		early, later = buildOf(t, members-1), "member"
+		early, later, refusal = buildOf(t, members-1), "member", "upgrade this node"
 	}
 	a := newArenaOf(t, *seed, early, known(t, early)...)
 	ctx, stop := context.WithCancel(t.Context())
@@ -59,7 +60,7 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 	a.upgrade(early, program, logged, later)
-	a.comesBack(a.cluster.Nodes[a.rng.IntN(3)], early, program, "upgrade this node")
+	a.comesBack(a.cluster.Nodes[a.rng.IntN(3)], early, program, refusal)
 	if later != "" {
 		a.changes(nil)
 	}
