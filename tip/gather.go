@@ -118,11 +118,13 @@ func (r *Reader) gather(head, end uint64) bool {
 	messages := max(int(s.seq-r.scanned), 1)
 	s.begin()
 	s.bytes = int(s.hi-s.lo) * unitBytes / messages
-	for i := range r.cursors {
+	for i := -cursorsAhead; i < len(r.cursors); i++ {
 		if i+cursorsAhead < len(r.cursors) {
 			r.cursors[i+cursorsAhead].ask()
 		}
-		r.collect(&r.cursors[i])
+		if i >= 0 {
+			r.collect(&r.cursors[i])
+		}
 	}
 	r.gathered = s.hi
 	if r.tip.floorPosition.Load() > s.lo {
@@ -143,16 +145,14 @@ func (r *Reader) gather(head, end uint64) bool {
 
 // ask prefetches what collect is about to read.
 func (c *cursor) ask() {
-	if c.block == nil {
-		if c.partition != nil {
-			if b := c.partition.oldest.Load(); b != nil {
-				prefetch.Bytes(uintptr(unsafe.Pointer(unsafe.SliceData(b.entries))), 8*maxAskEntries)
-			}
+	if c.block != nil {
+		prefetch.Line(unsafe.Pointer(c.block))
+		prefetch.Bytes(uintptr(unsafe.Pointer(c.entries))+8*uintptr(c.i), 8*(1+int(c.took)))
+	} else if c.partition != nil {
+		if b := c.partition.oldest.Load(); b != nil {
+			prefetch.Bytes(uintptr(unsafe.Pointer(unsafe.SliceData(b.entries))), 8*maxAskEntries)
 		}
-		return
 	}
-	prefetch.Line(unsafe.Pointer(c.block))
-	prefetch.Bytes(uintptr(unsafe.Pointer(c.entries))+8*uintptr(c.i), 8*(1+int(c.took)))
 }
 
 // collect lists what is wanted of one partition.

@@ -56,6 +56,9 @@ func (p *partition) seek(position uint64) (*block, int) {
 	if b == nil || oldest == nil || oldest.number > b.number {
 		return nil, 0
 	}
+	if oldest.base >= position { // from the floor on, as most recoveries are
+		return oldest, 0
+	}
 	for b.base > position && b.number > oldest.number {
 		if far := b.number & (b.number - 1); far >= oldest.number && b.jump.base > position {
 			b = b.jump
