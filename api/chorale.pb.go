@@ -208,7 +208,7 @@ func (x ExplainPart_Source) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExplainPart_Source.Descriptor instead.
 func (ExplainPart_Source) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{9, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type FileCheck_State int32
@@ -258,7 +258,7 @@ func (x FileCheck_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FileCheck_State.Descriptor instead.
 func (FileCheck_State) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type Member_Role int32
@@ -307,7 +307,7 @@ func (x Member_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Member_Role.Descriptor instead.
 func (Member_Role) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{41, 0}
 }
 
 type ChangeMemberRequest_Change int32
@@ -367,7 +367,7 @@ func (x ChangeMemberRequest_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeMemberRequest_Change.Descriptor instead.
 func (ChangeMemberRequest_Change) EnumDescriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39, 0}
+	return file_chorale_proto_rawDescGZIP(), []int{42, 0}
 }
 
 type PublishRequest struct {
@@ -768,7 +768,11 @@ type SubscribeResponse struct {
 	// A resume position. 0 in `opened` only.
 	ScannedSeq uint64 `protobuf:"varint,4,opt,name=scanned_seq,json=scannedSeq,proto3" json:"scanned_seq,omitempty"`
 	// The newest seq that the node knew when it sent this.
-	TipSeq        uint64 `protobuf:"varint,5,opt,name=tip_seq,json=tipSeq,proto3" json:"tip_seq,omitempty"`
+	TipSeq uint64 `protobuf:"varint,5,opt,name=tip_seq,json=tipSeq,proto3" json:"tip_seq,omitempty"`
+	// Floors that explain what was left out up to scanned_seq, as far as they were not told
+	// before: a message may follow one that was not delivered if that lies below a floor of
+	// its topic.
+	Floors        []*Floor `protobuf:"bytes,6,rep,name=floors,proto3" json:"floors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,6 +842,68 @@ func (x *SubscribeResponse) GetTipSeq() uint64 {
 	return 0
 }
 
+func (x *SubscribeResponse) GetFloors() []*Floor {
+	if x != nil {
+		return x.Floors
+	}
+	return nil
+}
+
+// Floor says what has gone of a subtree: of the topics that the filter matches,
+// everything before a seq.
+type Floor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// a/b/**, or one topic.
+	Filter        string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Floor) Reset() {
+	*x = Floor{}
+	mi := &file_chorale_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Floor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Floor) ProtoMessage() {}
+
+func (x *Floor) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Floor.ProtoReflect.Descriptor instead.
+func (*Floor) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Floor) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *Floor) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 type Opened struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -849,7 +915,7 @@ type Opened struct {
 	AfterSeq uint64 `protobuf:"varint,4,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
 	// With until_tip: delivery ends with this seq.
 	UntilSeq uint64 `protobuf:"varint,5,opt,name=until_seq,json=untilSeq,proto3" json:"until_seq,omitempty"`
-	// The oldest seq that the cluster keeps.
+	// The oldest seq that the cluster keeps of what the filters want.
 	OldestSeq     uint64 `protobuf:"varint,6,opt,name=oldest_seq,json=oldestSeq,proto3" json:"oldest_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -857,7 +923,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_chorale_proto_msgTypes[6]
+	mi := &file_chorale_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +935,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[6]
+	mi := &file_chorale_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +948,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{6}
+	return file_chorale_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Opened) GetClusterId() string {
@@ -939,7 +1005,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_chorale_proto_msgTypes[7]
+	mi := &file_chorale_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1017,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[7]
+	mi := &file_chorale_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1030,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{7}
+	return file_chorale_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExplainResponse) GetOpened() *Opened {
@@ -1000,7 +1066,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1078,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[8]
+	mi := &file_chorale_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1091,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{8}
+	return file_chorale_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Amount) GetEstimate() uint64 {
@@ -1079,7 +1145,7 @@ type ExplainPart struct {
 
 func (x *ExplainPart) Reset() {
 	*x = ExplainPart{}
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1157,7 @@ func (x *ExplainPart) String() string {
 func (*ExplainPart) ProtoMessage() {}
 
 func (x *ExplainPart) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[9]
+	mi := &file_chorale_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1170,7 @@ func (x *ExplainPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPart.ProtoReflect.Descriptor instead.
 func (*ExplainPart) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{9}
+	return file_chorale_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainPart) GetSource() ExplainPart_Source {
@@ -1229,7 +1295,7 @@ type ExplainTotal struct {
 
 func (x *ExplainTotal) Reset() {
 	*x = ExplainTotal{}
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1307,7 @@ func (x *ExplainTotal) String() string {
 func (*ExplainTotal) ProtoMessage() {}
 
 func (x *ExplainTotal) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[10]
+	mi := &file_chorale_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1320,7 @@ func (x *ExplainTotal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTotal.ProtoReflect.Descriptor instead.
 func (*ExplainTotal) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{10}
+	return file_chorale_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExplainTotal) GetReadBytes() *Amount {
@@ -1345,7 +1411,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1423,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[11]
+	mi := &file_chorale_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1436,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{11}
+	return file_chorale_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Rate) GetBytesPerSecond() float64 {
@@ -1397,7 +1463,7 @@ type TopicName struct {
 
 func (x *TopicName) Reset() {
 	*x = TopicName{}
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1475,7 @@ func (x *TopicName) String() string {
 func (*TopicName) ProtoMessage() {}
 
 func (x *TopicName) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[12]
+	mi := &file_chorale_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1488,7 @@ func (x *TopicName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicName.ProtoReflect.Descriptor instead.
 func (*TopicName) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{12}
+	return file_chorale_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TopicName) GetId() uint32 {
@@ -1449,7 +1515,7 @@ type ListTopicsRequest struct {
 
 func (x *ListTopicsRequest) Reset() {
 	*x = ListTopicsRequest{}
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1527,7 @@ func (x *ListTopicsRequest) String() string {
 func (*ListTopicsRequest) ProtoMessage() {}
 
 func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[13]
+	mi := &file_chorale_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1540,7 @@ func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{13}
+	return file_chorale_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTopicsRequest) GetFilters() []string {
@@ -1493,7 +1559,7 @@ type ListTopicsResponse struct {
 
 func (x *ListTopicsResponse) Reset() {
 	*x = ListTopicsResponse{}
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1571,7 @@ func (x *ListTopicsResponse) String() string {
 func (*ListTopicsResponse) ProtoMessage() {}
 
 func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[14]
+	mi := &file_chorale_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1584,7 @@ func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{14}
+	return file_chorale_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTopicsResponse) GetTopics() []*TopicStats {
@@ -1533,15 +1599,18 @@ type TopicStats struct {
 	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Messages uint64                 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
 	// Encoded records, headers and payloads included.
-	Bytes         uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	LastSeq       uint64 `protobuf:"varint,4,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	Bytes   uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	LastSeq uint64 `protobuf:"varint,4,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
+	// Everything of it before this seq has gone by a rule of its subtree; 0: nothing has.
+	// The volumes are of all that was ever stored.
+	FloorSeq      uint64 `protobuf:"varint,5,opt,name=floor_seq,json=floorSeq,proto3" json:"floor_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TopicStats) Reset() {
 	*x = TopicStats{}
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1622,7 @@ func (x *TopicStats) String() string {
 func (*TopicStats) ProtoMessage() {}
 
 func (x *TopicStats) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[15]
+	mi := &file_chorale_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1635,7 @@ func (x *TopicStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicStats.ProtoReflect.Descriptor instead.
 func (*TopicStats) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{15}
+	return file_chorale_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TopicStats) GetName() string {
@@ -1597,6 +1666,13 @@ func (x *TopicStats) GetLastSeq() uint64 {
 	return 0
 }
 
+func (x *TopicStats) GetFloorSeq() uint64 {
+	if x != nil {
+		return x.FloorSeq
+	}
+	return 0
+}
+
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1605,7 +1681,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1693,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[16]
+	mi := &file_chorale_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1706,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{16}
+	return file_chorale_proto_rawDescGZIP(), []int{17}
 }
 
 type GetStatusResponse struct {
@@ -1664,7 +1740,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1752,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[17]
+	mi := &file_chorale_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1765,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{17}
+	return file_chorale_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -1855,7 +1931,7 @@ type LevelStatus struct {
 
 func (x *LevelStatus) Reset() {
 	*x = LevelStatus{}
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1943,7 @@ func (x *LevelStatus) String() string {
 func (*LevelStatus) ProtoMessage() {}
 
 func (x *LevelStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[18]
+	mi := &file_chorale_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1956,7 @@ func (x *LevelStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LevelStatus.ProtoReflect.Descriptor instead.
 func (*LevelStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{18}
+	return file_chorale_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LevelStatus) GetInUse() uint32 {
@@ -1938,7 +2014,7 @@ type FetchStatus struct {
 
 func (x *FetchStatus) Reset() {
 	*x = FetchStatus{}
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2026,7 @@ func (x *FetchStatus) String() string {
 func (*FetchStatus) ProtoMessage() {}
 
 func (x *FetchStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[19]
+	mi := &file_chorale_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2039,7 @@ func (x *FetchStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchStatus.ProtoReflect.Descriptor instead.
 func (*FetchStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{19}
+	return file_chorale_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FetchStatus) GetActiveFiles() uint64 {
@@ -2072,7 +2148,7 @@ type ScrubStatus struct {
 
 func (x *ScrubStatus) Reset() {
 	*x = ScrubStatus{}
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2160,7 @@ func (x *ScrubStatus) String() string {
 func (*ScrubStatus) ProtoMessage() {}
 
 func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[20]
+	mi := &file_chorale_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2173,7 @@ func (x *ScrubStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScrubStatus.ProtoReflect.Descriptor instead.
 func (*ScrubStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{20}
+	return file_chorale_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ScrubStatus) GetEverySeconds() uint64 {
@@ -2203,7 +2279,7 @@ type VerifyFilesRequest struct {
 
 func (x *VerifyFilesRequest) Reset() {
 	*x = VerifyFilesRequest{}
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2291,7 @@ func (x *VerifyFilesRequest) String() string {
 func (*VerifyFilesRequest) ProtoMessage() {}
 
 func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[21]
+	mi := &file_chorale_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2304,7 @@ func (x *VerifyFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesRequest.ProtoReflect.Descriptor instead.
 func (*VerifyFilesRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{21}
+	return file_chorale_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VerifyFilesRequest) GetDeep() bool {
@@ -2268,7 +2344,7 @@ type VerifyFilesResponse struct {
 
 func (x *VerifyFilesResponse) Reset() {
 	*x = VerifyFilesResponse{}
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2356,7 @@ func (x *VerifyFilesResponse) String() string {
 func (*VerifyFilesResponse) ProtoMessage() {}
 
 func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[22]
+	mi := &file_chorale_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2369,7 @@ func (x *VerifyFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyFilesResponse.ProtoReflect.Descriptor instead.
 func (*VerifyFilesResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{22}
+	return file_chorale_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *VerifyFilesResponse) GetNodeId() string {
@@ -2356,7 +2432,7 @@ type FileCheck struct {
 
 func (x *FileCheck) Reset() {
 	*x = FileCheck{}
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2444,7 @@ func (x *FileCheck) String() string {
 func (*FileCheck) ProtoMessage() {}
 
 func (x *FileCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[23]
+	mi := &file_chorale_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2457,7 @@ func (x *FileCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCheck.ProtoReflect.Descriptor instead.
 func (*FileCheck) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{23}
+	return file_chorale_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FileCheck) GetHash() []byte {
@@ -2458,7 +2534,7 @@ type TipStatus struct {
 
 func (x *TipStatus) Reset() {
 	*x = TipStatus{}
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2546,7 @@ func (x *TipStatus) String() string {
 func (*TipStatus) ProtoMessage() {}
 
 func (x *TipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[24]
+	mi := &file_chorale_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2559,7 @@ func (x *TipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TipStatus.ProtoReflect.Descriptor instead.
 func (*TipStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{24}
+	return file_chorale_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TipStatus) GetFloorSeq() uint64 {
@@ -2558,7 +2634,7 @@ type HistoryStatus struct {
 
 func (x *HistoryStatus) Reset() {
 	*x = HistoryStatus{}
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2646,7 @@ func (x *HistoryStatus) String() string {
 func (*HistoryStatus) ProtoMessage() {}
 
 func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[25]
+	mi := &file_chorale_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2659,7 @@ func (x *HistoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryStatus.ProtoReflect.Descriptor instead.
 func (*HistoryStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{25}
+	return file_chorale_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryStatus) GetSegments() uint64 {
@@ -2650,7 +2726,7 @@ type MemberStatus struct {
 
 func (x *MemberStatus) Reset() {
 	*x = MemberStatus{}
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2738,7 @@ func (x *MemberStatus) String() string {
 func (*MemberStatus) ProtoMessage() {}
 
 func (x *MemberStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[26]
+	mi := &file_chorale_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2751,7 @@ func (x *MemberStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberStatus.ProtoReflect.Descriptor instead.
 func (*MemberStatus) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{26}
+	return file_chorale_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MemberStatus) GetNodeId() string {
@@ -2757,7 +2833,7 @@ type GetProducerRequest struct {
 
 func (x *GetProducerRequest) Reset() {
 	*x = GetProducerRequest{}
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2845,7 @@ func (x *GetProducerRequest) String() string {
 func (*GetProducerRequest) ProtoMessage() {}
 
 func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[27]
+	mi := &file_chorale_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2858,7 @@ func (x *GetProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerRequest.ProtoReflect.Descriptor instead.
 func (*GetProducerRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{27}
+	return file_chorale_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetProducerRequest) GetProducerId() []byte {
@@ -2802,7 +2878,7 @@ type GetProducerResponse struct {
 
 func (x *GetProducerResponse) Reset() {
 	*x = GetProducerResponse{}
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2890,7 @@ func (x *GetProducerResponse) String() string {
 func (*GetProducerResponse) ProtoMessage() {}
 
 func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[28]
+	mi := &file_chorale_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2903,7 @@ func (x *GetProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProducerResponse.ProtoReflect.Descriptor instead.
 func (*GetProducerResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{28}
+	return file_chorale_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetProducerResponse) GetLastNumber() uint64 {
@@ -2852,7 +2928,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +2940,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[29]
+	mi := &file_chorale_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +2953,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{29}
+	return file_chorale_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FetchFileRequest) GetHash() []byte {
@@ -2919,7 +2995,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3007,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[30]
+	mi := &file_chorale_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3020,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{30}
+	return file_chorale_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -2961,15 +3037,17 @@ func (x *FetchFileResponse) GetSize() uint64 {
 	return 0
 }
 
-// RetentionPolicy lets the oldest messages go that break one of its limits. What goes
-// are whole ranges of files; the newest one, and what is in memory, stays.
+// RetentionPolicy lets the oldest messages go that break one of its limits. Of the whole
+// stream whole ranges of files go; the newest one, and what is in memory, stays. Of a
+// subtree its messages go; by age up to the newest one, by bytes up to the start of the
+// newest range of files.
 type RetentionPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which messages: ** is the whole stream, and no other filter is allowed yet.
+	// Which messages: ** is the whole stream; a/b/** or a/b in a rule.
 	Filter string `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Messages may go when they are older, in ns of stream time; 0: no limit.
 	MaxAge int64 `protobuf:"varint,2,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
-	// At least so many bytes of files are kept; 0: no limit.
+	// At least so many bytes are kept, of files; of a subtree, of its records. 0: no limit.
 	MaxBytes      uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2977,7 +3055,7 @@ type RetentionPolicy struct {
 
 func (x *RetentionPolicy) Reset() {
 	*x = RetentionPolicy{}
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3067,7 @@ func (x *RetentionPolicy) String() string {
 func (*RetentionPolicy) ProtoMessage() {}
 
 func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[31]
+	mi := &file_chorale_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3080,7 @@ func (x *RetentionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetentionPolicy.ProtoReflect.Descriptor instead.
 func (*RetentionPolicy) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{31}
+	return file_chorale_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RetentionPolicy) GetFilter() string {
@@ -3034,7 +3112,7 @@ type GetRetentionRequest struct {
 
 func (x *GetRetentionRequest) Reset() {
 	*x = GetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3124,7 @@ func (x *GetRetentionRequest) String() string {
 func (*GetRetentionRequest) ProtoMessage() {}
 
 func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[32]
+	mi := &file_chorale_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3137,7 @@ func (x *GetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*GetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{32}
+	return file_chorale_proto_rawDescGZIP(), []int{33}
 }
 
 type GetRetentionResponse struct {
@@ -3070,14 +3148,20 @@ type GetRetentionResponse struct {
 	OldestSeq  uint64 `protobuf:"varint,2,opt,name=oldest_seq,json=oldestSeq,proto3" json:"oldest_seq,omitempty"`
 	OldestTime int64  `protobuf:"varint,3,opt,name=oldest_time,json=oldestTime,proto3" json:"oldest_time,omitempty"`
 	// Of the files that are kept.
-	Bytes         uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Bytes uint64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Rules of subtrees, ascending by filter, and the number of the set: 0 if there never was
+	// one.
+	Rules       []*RetentionPolicy `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
+	RulesNumber uint64             `protobuf:"varint,6,opt,name=rules_number,json=rulesNumber,proto3" json:"rules_number,omitempty"`
+	// What has gone of subtrees, ascending by filter; floors stay when their rule goes.
+	Floors        []*Floor `protobuf:"bytes,7,rep,name=floors,proto3" json:"floors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRetentionResponse) Reset() {
 	*x = GetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3173,7 @@ func (x *GetRetentionResponse) String() string {
 func (*GetRetentionResponse) ProtoMessage() {}
 
 func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[33]
+	mi := &file_chorale_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3186,7 @@ func (x *GetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*GetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{33}
+	return file_chorale_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetRetentionResponse) GetPolicies() []*RetentionPolicy {
@@ -3133,6 +3217,27 @@ func (x *GetRetentionResponse) GetBytes() uint64 {
 	return 0
 }
 
+func (x *GetRetentionResponse) GetRules() []*RetentionPolicy {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *GetRetentionResponse) GetRulesNumber() uint64 {
+	if x != nil {
+		return x.RulesNumber
+	}
+	return 0
+}
+
+func (x *GetRetentionResponse) GetFloors() []*Floor {
+	if x != nil {
+		return x.Floors
+	}
+	return nil
+}
+
 type SetRetentionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most one; with a limit.
@@ -3143,7 +3248,7 @@ type SetRetentionRequest struct {
 
 func (x *SetRetentionRequest) Reset() {
 	*x = SetRetentionRequest{}
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3260,7 @@ func (x *SetRetentionRequest) String() string {
 func (*SetRetentionRequest) ProtoMessage() {}
 
 func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[34]
+	mi := &file_chorale_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3273,7 @@ func (x *SetRetentionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionRequest.ProtoReflect.Descriptor instead.
 func (*SetRetentionRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{34}
+	return file_chorale_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetRetentionRequest) GetPolicies() []*RetentionPolicy {
@@ -3186,7 +3291,7 @@ type SetRetentionResponse struct {
 
 func (x *SetRetentionResponse) Reset() {
 	*x = SetRetentionResponse{}
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3198,7 +3303,7 @@ func (x *SetRetentionResponse) String() string {
 func (*SetRetentionResponse) ProtoMessage() {}
 
 func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[35]
+	mi := &file_chorale_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3211,7 +3316,105 @@ func (x *SetRetentionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRetentionResponse.ProtoReflect.Descriptor instead.
 func (*SetRetentionResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{35}
+	return file_chorale_proto_rawDescGZIP(), []int{36}
+}
+
+type SetRulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the set that is replaced.
+	Known         uint64             `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`
+	Rules         []*RetentionPolicy `protobuf:"bytes,2,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRulesRequest) Reset() {
+	*x = SetRulesRequest{}
+	mi := &file_chorale_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRulesRequest) ProtoMessage() {}
+
+func (x *SetRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRulesRequest.ProtoReflect.Descriptor instead.
+func (*SetRulesRequest) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SetRulesRequest) GetKnown() uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *SetRulesRequest) GetRules() []*RetentionPolicy {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+type SetRulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the new set.
+	Number        uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRulesResponse) Reset() {
+	*x = SetRulesResponse{}
+	mi := &file_chorale_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRulesResponse) ProtoMessage() {}
+
+func (x *SetRulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chorale_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRulesResponse.ProtoReflect.Descriptor instead.
+func (*SetRulesResponse) Descriptor() ([]byte, []int) {
+	return file_chorale_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *SetRulesResponse) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type ListMembersRequest struct {
@@ -3224,7 +3427,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3439,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[36]
+	mi := &file_chorale_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3452,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{36}
+	return file_chorale_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListMembersRequest) GetNow() bool {
@@ -3274,7 +3477,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3489,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[37]
+	mi := &file_chorale_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3502,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{37}
+	return file_chorale_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -3366,7 +3569,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3378,7 +3581,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[38]
+	mi := &file_chorale_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3391,7 +3594,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{38}
+	return file_chorale_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Member) GetNodeId() string {
@@ -3525,7 +3728,7 @@ type ChangeMemberRequest struct {
 
 func (x *ChangeMemberRequest) Reset() {
 	*x = ChangeMemberRequest{}
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3740,7 @@ func (x *ChangeMemberRequest) String() string {
 func (*ChangeMemberRequest) ProtoMessage() {}
 
 func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[39]
+	mi := &file_chorale_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3753,7 @@ func (x *ChangeMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberRequest.ProtoReflect.Descriptor instead.
 func (*ChangeMemberRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{39}
+	return file_chorale_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ChangeMemberRequest) GetChange() ChangeMemberRequest_Change {
@@ -3582,7 +3785,7 @@ type ChangeMemberResponse struct {
 
 func (x *ChangeMemberResponse) Reset() {
 	*x = ChangeMemberResponse{}
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3797,7 @@ func (x *ChangeMemberResponse) String() string {
 func (*ChangeMemberResponse) ProtoMessage() {}
 
 func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[40]
+	mi := &file_chorale_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3810,7 @@ func (x *ChangeMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeMemberResponse.ProtoReflect.Descriptor instead.
 func (*ChangeMemberResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{40}
+	return file_chorale_proto_rawDescGZIP(), []int{43}
 }
 
 type DrainRequest struct {
@@ -3620,7 +3823,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3835,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[41]
+	mi := &file_chorale_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3848,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{41}
+	return file_chorale_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -3665,7 +3868,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +3880,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[42]
+	mi := &file_chorale_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +3893,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{42}
+	return file_chorale_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainResponse) GetGossipAddress() string {
@@ -3712,7 +3915,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3927,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[43]
+	mi := &file_chorale_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3940,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{43}
+	return file_chorale_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TransferLeadershipRequest) GetNodeId() string {
@@ -3763,7 +3966,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3775,7 +3978,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[44]
+	mi := &file_chorale_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3788,7 +3991,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{44}
+	return file_chorale_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TransferLeadershipResponse) GetLeaderId() string {
@@ -3819,7 +4022,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +4034,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[45]
+	mi := &file_chorale_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +4047,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{45}
+	return file_chorale_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -3919,7 +4122,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3931,7 +4134,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[46]
+	mi := &file_chorale_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3944,7 +4147,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{46}
+	return file_chorale_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -3962,7 +4165,7 @@ type GetHealthRequest struct {
 
 func (x *GetHealthRequest) Reset() {
 	*x = GetHealthRequest{}
-	mi := &file_chorale_proto_msgTypes[47]
+	mi := &file_chorale_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +4177,7 @@ func (x *GetHealthRequest) String() string {
 func (*GetHealthRequest) ProtoMessage() {}
 
 func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[47]
+	mi := &file_chorale_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +4190,7 @@ func (x *GetHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthRequest.ProtoReflect.Descriptor instead.
 func (*GetHealthRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{47}
+	return file_chorale_proto_rawDescGZIP(), []int{50}
 }
 
 type GetHealthResponse struct {
@@ -4024,7 +4227,7 @@ type GetHealthResponse struct {
 
 func (x *GetHealthResponse) Reset() {
 	*x = GetHealthResponse{}
-	mi := &file_chorale_proto_msgTypes[48]
+	mi := &file_chorale_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4239,7 @@ func (x *GetHealthResponse) String() string {
 func (*GetHealthResponse) ProtoMessage() {}
 
 func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[48]
+	mi := &file_chorale_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4252,7 @@ func (x *GetHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHealthResponse.ProtoReflect.Descriptor instead.
 func (*GetHealthResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{48}
+	return file_chorale_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetHealthResponse) GetNodeId() string {
@@ -4172,7 +4375,7 @@ type ReadStateRequest struct {
 
 func (x *ReadStateRequest) Reset() {
 	*x = ReadStateRequest{}
-	mi := &file_chorale_proto_msgTypes[49]
+	mi := &file_chorale_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4387,7 @@ func (x *ReadStateRequest) String() string {
 func (*ReadStateRequest) ProtoMessage() {}
 
 func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[49]
+	mi := &file_chorale_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4400,7 @@ func (x *ReadStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateRequest.ProtoReflect.Descriptor instead.
 func (*ReadStateRequest) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{49}
+	return file_chorale_proto_rawDescGZIP(), []int{52}
 }
 
 // The first response says who answers, and has no data.
@@ -4213,7 +4416,7 @@ type ReadStateResponse struct {
 
 func (x *ReadStateResponse) Reset() {
 	*x = ReadStateResponse{}
-	mi := &file_chorale_proto_msgTypes[50]
+	mi := &file_chorale_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4428,7 @@ func (x *ReadStateResponse) String() string {
 func (*ReadStateResponse) ProtoMessage() {}
 
 func (x *ReadStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_chorale_proto_msgTypes[50]
+	mi := &file_chorale_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4441,7 @@ func (x *ReadStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadStateResponse.ProtoReflect.Descriptor instead.
 func (*ReadStateResponse) Descriptor() ([]byte, []int) {
-	return file_chorale_proto_rawDescGZIP(), []int{50}
+	return file_chorale_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReadStateResponse) GetNodeId() string {
@@ -4308,14 +4511,18 @@ const file_chorale_proto_rawDesc = "" +
 	"\n" +
 	"cluster_id\x18\x06 \x01(\tR\tclusterId\x12&\n" +
 	"\x0fmax_batch_bytes\x18\a \x01(\rR\rmaxBatchBytesB\a\n" +
-	"\x05start\"\xc2\x01\n" +
+	"\x05start\"\xed\x01\n" +
 	"\x11SubscribeResponse\x12*\n" +
 	"\x06opened\x18\x01 \x01(\v2\x12.chorale.v1.OpenedR\x06opened\x12-\n" +
 	"\x06topics\x18\x02 \x03(\v2\x15.chorale.v1.TopicNameR\x06topics\x12\x18\n" +
 	"\arecords\x18\x03 \x01(\fR\arecords\x12\x1f\n" +
 	"\vscanned_seq\x18\x04 \x01(\x04R\n" +
 	"scannedSeq\x12\x17\n" +
-	"\atip_seq\x18\x05 \x01(\x04R\x06tipSeq\"\xb3\x01\n" +
+	"\atip_seq\x18\x05 \x01(\x04R\x06tipSeq\x12)\n" +
+	"\x06floors\x18\x06 \x03(\v2\x11.chorale.v1.FloorR\x06floors\"1\n" +
+	"\x05Floor\x12\x16\n" +
+	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xb3\x01\n" +
 	"\x06Opened\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
@@ -4386,13 +4593,14 @@ const file_chorale_proto_rawDesc = "" +
 	"\x11ListTopicsRequest\x12\x18\n" +
 	"\afilters\x18\x01 \x03(\tR\afilters\"D\n" +
 	"\x12ListTopicsResponse\x12.\n" +
-	"\x06topics\x18\x01 \x03(\v2\x16.chorale.v1.TopicStatsR\x06topics\"m\n" +
+	"\x06topics\x18\x01 \x03(\v2\x16.chorale.v1.TopicStatsR\x06topics\"\x8a\x01\n" +
 	"\n" +
 	"TopicStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x19\n" +
-	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\"\x12\n" +
+	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\x12\x1b\n" +
+	"\tfloor_seq\x18\x05 \x01(\x04R\bfloorSeq\"\x12\n" +
 	"\x10GetStatusRequest\"\xf4\x05\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
@@ -4534,17 +4742,25 @@ const file_chorale_proto_rawDesc = "" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x17\n" +
 	"\amax_age\x18\x02 \x01(\x03R\x06maxAge\x12\x1b\n" +
 	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\"\x15\n" +
-	"\x13GetRetentionRequest\"\xa5\x01\n" +
+	"\x13GetRetentionRequest\"\xa6\x02\n" +
 	"\x14GetRetentionResponse\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\x12\x1d\n" +
 	"\n" +
 	"oldest_seq\x18\x02 \x01(\x04R\toldestSeq\x12\x1f\n" +
 	"\voldest_time\x18\x03 \x01(\x03R\n" +
 	"oldestTime\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\"N\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x121\n" +
+	"\x05rules\x18\x05 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\x05rules\x12!\n" +
+	"\frules_number\x18\x06 \x01(\x04R\vrulesNumber\x12)\n" +
+	"\x06floors\x18\a \x03(\v2\x11.chorale.v1.FloorR\x06floors\"N\n" +
 	"\x13SetRetentionRequest\x127\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\bpolicies\"\x16\n" +
-	"\x14SetRetentionResponse\"&\n" +
+	"\x14SetRetentionResponse\"Z\n" +
+	"\x0fSetRulesRequest\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\x04R\x05known\x121\n" +
+	"\x05rules\x18\x02 \x03(\v2\x1b.chorale.v1.RetentionPolicyR\x05rules\"*\n" +
+	"\x10SetRulesResponse\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"&\n" +
 	"\x12ListMembersRequest\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\bR\x03now\"\xa8\x01\n" +
 	"\x13ListMembersResponse\x12,\n" +
@@ -4640,7 +4856,7 @@ const file_chorale_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data2\xf3\x04\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data2\xba\x05\n" +
 	"\x06Stream\x12F\n" +
 	"\aPublish\x12\x1a.chorale.v1.PublishRequest\x1a\x1b.chorale.v1.PublishResponse(\x010\x01\x12J\n" +
 	"\tSubscribe\x12\x1c.chorale.v1.SubscribeRequest\x1a\x1d.chorale.v1.SubscribeResponse0\x01\x12F\n" +
@@ -4650,7 +4866,8 @@ const file_chorale_proto_rawDesc = "" +
 	"\tGetStatus\x12\x1c.chorale.v1.GetStatusRequest\x1a\x1d.chorale.v1.GetStatusResponse\x12N\n" +
 	"\vGetProducer\x12\x1e.chorale.v1.GetProducerRequest\x1a\x1f.chorale.v1.GetProducerResponse\x12Q\n" +
 	"\fGetRetention\x12\x1f.chorale.v1.GetRetentionRequest\x1a .chorale.v1.GetRetentionResponse\x12Q\n" +
-	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse2\xeb\x03\n" +
+	"\fSetRetention\x12\x1f.chorale.v1.SetRetentionRequest\x1a .chorale.v1.SetRetentionResponse\x12E\n" +
+	"\bSetRules\x12\x1b.chorale.v1.SetRulesRequest\x1a\x1c.chorale.v1.SetRulesResponse2\xeb\x03\n" +
 	"\aCluster\x12N\n" +
 	"\vListMembers\x12\x1e.chorale.v1.ListMembersRequest\x1a\x1f.chorale.v1.ListMembersResponse\x12Q\n" +
 	"\fChangeMember\x12\x1f.chorale.v1.ChangeMemberRequest\x1a .chorale.v1.ChangeMemberResponse\x12<\n" +
@@ -4676,7 +4893,7 @@ func file_chorale_proto_rawDescGZIP() []byte {
 }
 
 var file_chorale_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_chorale_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_chorale_proto_goTypes = []any{
 	(Outcome_Kind)(0),                  // 0: chorale.v1.Outcome.Kind
 	(PublishError_Kind)(0),             // 1: chorale.v1.PublishError.Kind
@@ -4690,130 +4907,139 @@ var file_chorale_proto_goTypes = []any{
 	(*PublishError)(nil),               // 9: chorale.v1.PublishError
 	(*SubscribeRequest)(nil),           // 10: chorale.v1.SubscribeRequest
 	(*SubscribeResponse)(nil),          // 11: chorale.v1.SubscribeResponse
-	(*Opened)(nil),                     // 12: chorale.v1.Opened
-	(*ExplainResponse)(nil),            // 13: chorale.v1.ExplainResponse
-	(*Amount)(nil),                     // 14: chorale.v1.Amount
-	(*ExplainPart)(nil),                // 15: chorale.v1.ExplainPart
-	(*ExplainTotal)(nil),               // 16: chorale.v1.ExplainTotal
-	(*Rate)(nil),                       // 17: chorale.v1.Rate
-	(*TopicName)(nil),                  // 18: chorale.v1.TopicName
-	(*ListTopicsRequest)(nil),          // 19: chorale.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),         // 20: chorale.v1.ListTopicsResponse
-	(*TopicStats)(nil),                 // 21: chorale.v1.TopicStats
-	(*GetStatusRequest)(nil),           // 22: chorale.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),          // 23: chorale.v1.GetStatusResponse
-	(*LevelStatus)(nil),                // 24: chorale.v1.LevelStatus
-	(*FetchStatus)(nil),                // 25: chorale.v1.FetchStatus
-	(*ScrubStatus)(nil),                // 26: chorale.v1.ScrubStatus
-	(*VerifyFilesRequest)(nil),         // 27: chorale.v1.VerifyFilesRequest
-	(*VerifyFilesResponse)(nil),        // 28: chorale.v1.VerifyFilesResponse
-	(*FileCheck)(nil),                  // 29: chorale.v1.FileCheck
-	(*TipStatus)(nil),                  // 30: chorale.v1.TipStatus
-	(*HistoryStatus)(nil),              // 31: chorale.v1.HistoryStatus
-	(*MemberStatus)(nil),               // 32: chorale.v1.MemberStatus
-	(*GetProducerRequest)(nil),         // 33: chorale.v1.GetProducerRequest
-	(*GetProducerResponse)(nil),        // 34: chorale.v1.GetProducerResponse
-	(*FetchFileRequest)(nil),           // 35: chorale.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),          // 36: chorale.v1.FetchFileResponse
-	(*RetentionPolicy)(nil),            // 37: chorale.v1.RetentionPolicy
-	(*GetRetentionRequest)(nil),        // 38: chorale.v1.GetRetentionRequest
-	(*GetRetentionResponse)(nil),       // 39: chorale.v1.GetRetentionResponse
-	(*SetRetentionRequest)(nil),        // 40: chorale.v1.SetRetentionRequest
-	(*SetRetentionResponse)(nil),       // 41: chorale.v1.SetRetentionResponse
-	(*ListMembersRequest)(nil),         // 42: chorale.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 43: chorale.v1.ListMembersResponse
-	(*Member)(nil),                     // 44: chorale.v1.Member
-	(*ChangeMemberRequest)(nil),        // 45: chorale.v1.ChangeMemberRequest
-	(*ChangeMemberResponse)(nil),       // 46: chorale.v1.ChangeMemberResponse
-	(*DrainRequest)(nil),               // 47: chorale.v1.DrainRequest
-	(*DrainResponse)(nil),              // 48: chorale.v1.DrainResponse
-	(*TransferLeadershipRequest)(nil),  // 49: chorale.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 50: chorale.v1.TransferLeadershipResponse
-	(*JoinRequest)(nil),                // 51: chorale.v1.JoinRequest
-	(*JoinResponse)(nil),               // 52: chorale.v1.JoinResponse
-	(*GetHealthRequest)(nil),           // 53: chorale.v1.GetHealthRequest
-	(*GetHealthResponse)(nil),          // 54: chorale.v1.GetHealthResponse
-	(*ReadStateRequest)(nil),           // 55: chorale.v1.ReadStateRequest
-	(*ReadStateResponse)(nil),          // 56: chorale.v1.ReadStateResponse
+	(*Floor)(nil),                      // 12: chorale.v1.Floor
+	(*Opened)(nil),                     // 13: chorale.v1.Opened
+	(*ExplainResponse)(nil),            // 14: chorale.v1.ExplainResponse
+	(*Amount)(nil),                     // 15: chorale.v1.Amount
+	(*ExplainPart)(nil),                // 16: chorale.v1.ExplainPart
+	(*ExplainTotal)(nil),               // 17: chorale.v1.ExplainTotal
+	(*Rate)(nil),                       // 18: chorale.v1.Rate
+	(*TopicName)(nil),                  // 19: chorale.v1.TopicName
+	(*ListTopicsRequest)(nil),          // 20: chorale.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),         // 21: chorale.v1.ListTopicsResponse
+	(*TopicStats)(nil),                 // 22: chorale.v1.TopicStats
+	(*GetStatusRequest)(nil),           // 23: chorale.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 24: chorale.v1.GetStatusResponse
+	(*LevelStatus)(nil),                // 25: chorale.v1.LevelStatus
+	(*FetchStatus)(nil),                // 26: chorale.v1.FetchStatus
+	(*ScrubStatus)(nil),                // 27: chorale.v1.ScrubStatus
+	(*VerifyFilesRequest)(nil),         // 28: chorale.v1.VerifyFilesRequest
+	(*VerifyFilesResponse)(nil),        // 29: chorale.v1.VerifyFilesResponse
+	(*FileCheck)(nil),                  // 30: chorale.v1.FileCheck
+	(*TipStatus)(nil),                  // 31: chorale.v1.TipStatus
+	(*HistoryStatus)(nil),              // 32: chorale.v1.HistoryStatus
+	(*MemberStatus)(nil),               // 33: chorale.v1.MemberStatus
+	(*GetProducerRequest)(nil),         // 34: chorale.v1.GetProducerRequest
+	(*GetProducerResponse)(nil),        // 35: chorale.v1.GetProducerResponse
+	(*FetchFileRequest)(nil),           // 36: chorale.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),          // 37: chorale.v1.FetchFileResponse
+	(*RetentionPolicy)(nil),            // 38: chorale.v1.RetentionPolicy
+	(*GetRetentionRequest)(nil),        // 39: chorale.v1.GetRetentionRequest
+	(*GetRetentionResponse)(nil),       // 40: chorale.v1.GetRetentionResponse
+	(*SetRetentionRequest)(nil),        // 41: chorale.v1.SetRetentionRequest
+	(*SetRetentionResponse)(nil),       // 42: chorale.v1.SetRetentionResponse
+	(*SetRulesRequest)(nil),            // 43: chorale.v1.SetRulesRequest
+	(*SetRulesResponse)(nil),           // 44: chorale.v1.SetRulesResponse
+	(*ListMembersRequest)(nil),         // 45: chorale.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 46: chorale.v1.ListMembersResponse
+	(*Member)(nil),                     // 47: chorale.v1.Member
+	(*ChangeMemberRequest)(nil),        // 48: chorale.v1.ChangeMemberRequest
+	(*ChangeMemberResponse)(nil),       // 49: chorale.v1.ChangeMemberResponse
+	(*DrainRequest)(nil),               // 50: chorale.v1.DrainRequest
+	(*DrainResponse)(nil),              // 51: chorale.v1.DrainResponse
+	(*TransferLeadershipRequest)(nil),  // 52: chorale.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 53: chorale.v1.TransferLeadershipResponse
+	(*JoinRequest)(nil),                // 54: chorale.v1.JoinRequest
+	(*JoinResponse)(nil),               // 55: chorale.v1.JoinResponse
+	(*GetHealthRequest)(nil),           // 56: chorale.v1.GetHealthRequest
+	(*GetHealthResponse)(nil),          // 57: chorale.v1.GetHealthResponse
+	(*ReadStateRequest)(nil),           // 58: chorale.v1.ReadStateRequest
+	(*ReadStateResponse)(nil),          // 59: chorale.v1.ReadStateResponse
 }
 var file_chorale_proto_depIdxs = []int32{
 	8,  // 0: chorale.v1.PublishResponse.outcomes:type_name -> chorale.v1.Outcome
 	9,  // 1: chorale.v1.PublishResponse.error:type_name -> chorale.v1.PublishError
 	0,  // 2: chorale.v1.Outcome.kind:type_name -> chorale.v1.Outcome.Kind
 	1,  // 3: chorale.v1.PublishError.kind:type_name -> chorale.v1.PublishError.Kind
-	12, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
-	18, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
-	12, // 6: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
-	15, // 7: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
-	16, // 8: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
-	2,  // 9: chorale.v1.ExplainPart.source:type_name -> chorale.v1.ExplainPart.Source
-	14, // 10: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
-	14, // 11: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
-	14, // 12: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
-	14, // 13: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
-	14, // 14: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
-	14, // 15: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
-	14, // 16: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
-	14, // 17: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
-	14, // 18: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
-	14, // 19: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
-	17, // 20: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
-	17, // 21: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
-	21, // 22: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
-	30, // 23: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
-	31, // 24: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
-	32, // 25: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
-	26, // 26: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
-	25, // 27: chorale.v1.GetStatusResponse.fetch:type_name -> chorale.v1.FetchStatus
-	24, // 28: chorale.v1.GetStatusResponse.level:type_name -> chorale.v1.LevelStatus
-	29, // 29: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
-	3,  // 30: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
-	37, // 31: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
-	37, // 32: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
-	44, // 33: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
-	24, // 34: chorale.v1.ListMembersResponse.level:type_name -> chorale.v1.LevelStatus
-	4,  // 35: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
-	4,  // 36: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
-	5,  // 37: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
-	6,  // 38: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
-	10, // 39: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
-	10, // 40: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
-	19, // 41: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
-	22, // 42: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
-	33, // 43: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
-	38, // 44: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
-	40, // 45: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
-	42, // 46: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
-	45, // 47: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
-	47, // 48: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
-	49, // 49: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
-	27, // 50: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
-	55, // 51: chorale.v1.Cluster.ReadState:input_type -> chorale.v1.ReadStateRequest
-	35, // 52: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
-	51, // 53: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
-	53, // 54: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
-	7,  // 55: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
-	11, // 56: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
-	13, // 57: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
-	20, // 58: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
-	23, // 59: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
-	34, // 60: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
-	39, // 61: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
-	41, // 62: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
-	43, // 63: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
-	46, // 64: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
-	48, // 65: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
-	50, // 66: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
-	28, // 67: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
-	56, // 68: chorale.v1.Cluster.ReadState:output_type -> chorale.v1.ReadStateResponse
-	36, // 69: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
-	52, // 70: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
-	54, // 71: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
-	55, // [55:72] is the sub-list for method output_type
-	38, // [38:55] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	13, // 4: chorale.v1.SubscribeResponse.opened:type_name -> chorale.v1.Opened
+	19, // 5: chorale.v1.SubscribeResponse.topics:type_name -> chorale.v1.TopicName
+	12, // 6: chorale.v1.SubscribeResponse.floors:type_name -> chorale.v1.Floor
+	13, // 7: chorale.v1.ExplainResponse.opened:type_name -> chorale.v1.Opened
+	16, // 8: chorale.v1.ExplainResponse.parts:type_name -> chorale.v1.ExplainPart
+	17, // 9: chorale.v1.ExplainResponse.total:type_name -> chorale.v1.ExplainTotal
+	2,  // 10: chorale.v1.ExplainPart.source:type_name -> chorale.v1.ExplainPart.Source
+	15, // 11: chorale.v1.ExplainPart.blocks:type_name -> chorale.v1.Amount
+	15, // 12: chorale.v1.ExplainPart.read_bytes:type_name -> chorale.v1.Amount
+	15, // 13: chorale.v1.ExplainPart.decoded_bytes:type_name -> chorale.v1.Amount
+	15, // 14: chorale.v1.ExplainPart.bytes:type_name -> chorale.v1.Amount
+	15, // 15: chorale.v1.ExplainPart.messages:type_name -> chorale.v1.Amount
+	15, // 16: chorale.v1.ExplainTotal.read_bytes:type_name -> chorale.v1.Amount
+	15, // 17: chorale.v1.ExplainTotal.decoded_bytes:type_name -> chorale.v1.Amount
+	15, // 18: chorale.v1.ExplainTotal.bytes:type_name -> chorale.v1.Amount
+	15, // 19: chorale.v1.ExplainTotal.file_bytes:type_name -> chorale.v1.Amount
+	15, // 20: chorale.v1.ExplainTotal.messages:type_name -> chorale.v1.Amount
+	18, // 21: chorale.v1.ExplainTotal.file_rate:type_name -> chorale.v1.Rate
+	18, // 22: chorale.v1.ExplainTotal.memory_rate:type_name -> chorale.v1.Rate
+	22, // 23: chorale.v1.ListTopicsResponse.topics:type_name -> chorale.v1.TopicStats
+	31, // 24: chorale.v1.GetStatusResponse.tip:type_name -> chorale.v1.TipStatus
+	32, // 25: chorale.v1.GetStatusResponse.history:type_name -> chorale.v1.HistoryStatus
+	33, // 26: chorale.v1.GetStatusResponse.members:type_name -> chorale.v1.MemberStatus
+	27, // 27: chorale.v1.GetStatusResponse.scrub:type_name -> chorale.v1.ScrubStatus
+	26, // 28: chorale.v1.GetStatusResponse.fetch:type_name -> chorale.v1.FetchStatus
+	25, // 29: chorale.v1.GetStatusResponse.level:type_name -> chorale.v1.LevelStatus
+	30, // 30: chorale.v1.VerifyFilesResponse.files:type_name -> chorale.v1.FileCheck
+	3,  // 31: chorale.v1.FileCheck.state:type_name -> chorale.v1.FileCheck.State
+	38, // 32: chorale.v1.GetRetentionResponse.policies:type_name -> chorale.v1.RetentionPolicy
+	38, // 33: chorale.v1.GetRetentionResponse.rules:type_name -> chorale.v1.RetentionPolicy
+	12, // 34: chorale.v1.GetRetentionResponse.floors:type_name -> chorale.v1.Floor
+	38, // 35: chorale.v1.SetRetentionRequest.policies:type_name -> chorale.v1.RetentionPolicy
+	38, // 36: chorale.v1.SetRulesRequest.rules:type_name -> chorale.v1.RetentionPolicy
+	47, // 37: chorale.v1.ListMembersResponse.members:type_name -> chorale.v1.Member
+	25, // 38: chorale.v1.ListMembersResponse.level:type_name -> chorale.v1.LevelStatus
+	4,  // 39: chorale.v1.Member.role:type_name -> chorale.v1.Member.Role
+	4,  // 40: chorale.v1.Member.wish:type_name -> chorale.v1.Member.Role
+	5,  // 41: chorale.v1.ChangeMemberRequest.change:type_name -> chorale.v1.ChangeMemberRequest.Change
+	6,  // 42: chorale.v1.Stream.Publish:input_type -> chorale.v1.PublishRequest
+	10, // 43: chorale.v1.Stream.Subscribe:input_type -> chorale.v1.SubscribeRequest
+	10, // 44: chorale.v1.Stream.Explain:input_type -> chorale.v1.SubscribeRequest
+	20, // 45: chorale.v1.Stream.ListTopics:input_type -> chorale.v1.ListTopicsRequest
+	23, // 46: chorale.v1.Stream.GetStatus:input_type -> chorale.v1.GetStatusRequest
+	34, // 47: chorale.v1.Stream.GetProducer:input_type -> chorale.v1.GetProducerRequest
+	39, // 48: chorale.v1.Stream.GetRetention:input_type -> chorale.v1.GetRetentionRequest
+	41, // 49: chorale.v1.Stream.SetRetention:input_type -> chorale.v1.SetRetentionRequest
+	43, // 50: chorale.v1.Stream.SetRules:input_type -> chorale.v1.SetRulesRequest
+	45, // 51: chorale.v1.Cluster.ListMembers:input_type -> chorale.v1.ListMembersRequest
+	48, // 52: chorale.v1.Cluster.ChangeMember:input_type -> chorale.v1.ChangeMemberRequest
+	50, // 53: chorale.v1.Cluster.Drain:input_type -> chorale.v1.DrainRequest
+	52, // 54: chorale.v1.Cluster.TransferLeadership:input_type -> chorale.v1.TransferLeadershipRequest
+	28, // 55: chorale.v1.Cluster.VerifyFiles:input_type -> chorale.v1.VerifyFilesRequest
+	58, // 56: chorale.v1.Cluster.ReadState:input_type -> chorale.v1.ReadStateRequest
+	36, // 57: chorale.v1.Peer.FetchFile:input_type -> chorale.v1.FetchFileRequest
+	54, // 58: chorale.v1.Peer.Join:input_type -> chorale.v1.JoinRequest
+	56, // 59: chorale.v1.Peer.GetHealth:input_type -> chorale.v1.GetHealthRequest
+	7,  // 60: chorale.v1.Stream.Publish:output_type -> chorale.v1.PublishResponse
+	11, // 61: chorale.v1.Stream.Subscribe:output_type -> chorale.v1.SubscribeResponse
+	14, // 62: chorale.v1.Stream.Explain:output_type -> chorale.v1.ExplainResponse
+	21, // 63: chorale.v1.Stream.ListTopics:output_type -> chorale.v1.ListTopicsResponse
+	24, // 64: chorale.v1.Stream.GetStatus:output_type -> chorale.v1.GetStatusResponse
+	35, // 65: chorale.v1.Stream.GetProducer:output_type -> chorale.v1.GetProducerResponse
+	40, // 66: chorale.v1.Stream.GetRetention:output_type -> chorale.v1.GetRetentionResponse
+	42, // 67: chorale.v1.Stream.SetRetention:output_type -> chorale.v1.SetRetentionResponse
+	44, // 68: chorale.v1.Stream.SetRules:output_type -> chorale.v1.SetRulesResponse
+	46, // 69: chorale.v1.Cluster.ListMembers:output_type -> chorale.v1.ListMembersResponse
+	49, // 70: chorale.v1.Cluster.ChangeMember:output_type -> chorale.v1.ChangeMemberResponse
+	51, // 71: chorale.v1.Cluster.Drain:output_type -> chorale.v1.DrainResponse
+	53, // 72: chorale.v1.Cluster.TransferLeadership:output_type -> chorale.v1.TransferLeadershipResponse
+	29, // 73: chorale.v1.Cluster.VerifyFiles:output_type -> chorale.v1.VerifyFilesResponse
+	59, // 74: chorale.v1.Cluster.ReadState:output_type -> chorale.v1.ReadStateResponse
+	37, // 75: chorale.v1.Peer.FetchFile:output_type -> chorale.v1.FetchFileResponse
+	55, // 76: chorale.v1.Peer.Join:output_type -> chorale.v1.JoinResponse
+	57, // 77: chorale.v1.Peer.GetHealth:output_type -> chorale.v1.GetHealthResponse
+	60, // [60:78] is the sub-list for method output_type
+	42, // [42:60] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_chorale_proto_init() }
@@ -4832,7 +5058,7 @@ func file_chorale_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chorale_proto_rawDesc), len(file_chorale_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

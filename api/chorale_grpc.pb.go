@@ -31,6 +31,7 @@ const (
 	Stream_GetProducer_FullMethodName  = "/chorale.v1.Stream/GetProducer"
 	Stream_GetRetention_FullMethodName = "/chorale.v1.Stream/GetRetention"
 	Stream_SetRetention_FullMethodName = "/chorale.v1.Stream/SetRetention"
+	Stream_SetRules_FullMethodName     = "/chorale.v1.Stream/SetRules"
 )
 
 // StreamClient is the client API for Stream service.
@@ -67,8 +68,12 @@ type StreamClient interface {
 	// GetRetention tells the limits of what is kept, as the leader knows them.
 	GetRetention(ctx context.Context, in *GetRetentionRequest, opts ...grpc.CallOption) (*GetRetentionResponse, error)
 	// SetRetention puts limits in the place of those before; without a policy
-	// everything is kept. What it lets go is gone for ever.
+	// everything is kept. What it lets go is gone for ever. Rules of subtrees stay.
 	SetRetention(ctx context.Context, in *SetRetentionRequest, opts ...grpc.CallOption) (*SetRetentionResponse, error)
+	// SetRules puts rules of subtrees in the place of those before, if these are the ones
+	// that the caller knows; else FAILED_PRECONDITION, RULES_CHANGED. What they let go is
+	// gone for ever.
+	SetRules(ctx context.Context, in *SetRulesRequest, opts ...grpc.CallOption) (*SetRulesResponse, error)
 }
 
 type streamClient struct {
@@ -189,6 +194,16 @@ func (c *streamClient) SetRetention(ctx context.Context, in *SetRetentionRequest
 	return out, nil
 }
 
+func (c *streamClient) SetRules(ctx context.Context, in *SetRulesRequest, opts ...grpc.CallOption) (*SetRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetRulesResponse)
+	err := c.cc.Invoke(ctx, Stream_SetRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StreamServer is the server API for Stream service.
 // All implementations must embed UnimplementedStreamServer
 // for forward compatibility.
@@ -223,8 +238,12 @@ type StreamServer interface {
 	// GetRetention tells the limits of what is kept, as the leader knows them.
 	GetRetention(context.Context, *GetRetentionRequest) (*GetRetentionResponse, error)
 	// SetRetention puts limits in the place of those before; without a policy
-	// everything is kept. What it lets go is gone for ever.
+	// everything is kept. What it lets go is gone for ever. Rules of subtrees stay.
 	SetRetention(context.Context, *SetRetentionRequest) (*SetRetentionResponse, error)
+	// SetRules puts rules of subtrees in the place of those before, if these are the ones
+	// that the caller knows; else FAILED_PRECONDITION, RULES_CHANGED. What they let go is
+	// gone for ever.
+	SetRules(context.Context, *SetRulesRequest) (*SetRulesResponse, error)
 	mustEmbedUnimplementedStreamServer()
 }
 
@@ -258,6 +277,9 @@ func (UnimplementedStreamServer) GetRetention(context.Context, *GetRetentionRequ
 }
 func (UnimplementedStreamServer) SetRetention(context.Context, *SetRetentionRequest) (*SetRetentionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetRetention not implemented")
+}
+func (UnimplementedStreamServer) SetRules(context.Context, *SetRulesRequest) (*SetRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetRules not implemented")
 }
 func (UnimplementedStreamServer) mustEmbedUnimplementedStreamServer() {}
 func (UnimplementedStreamServer) testEmbeddedByValue()                {}
@@ -392,6 +414,24 @@ func _Stream_SetRetention_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Stream_SetRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StreamServer).SetRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Stream_SetRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StreamServer).SetRules(ctx, req.(*SetRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Stream_ServiceDesc is the grpc.ServiceDesc for Stream service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -414,6 +454,10 @@ var Stream_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetRetention",
 			Handler:    _Stream_SetRetention_Handler,
+		},
+		{
+			MethodName: "SetRules",
+			Handler:    _Stream_SetRules_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -57,6 +57,7 @@ const (
 	fieldRecords = 3
 	fieldScanned = 4
 	fieldTip     = 5
+	fieldFloors  = 6
 
 	fieldID    = 1
 	fieldBatch = 2
@@ -77,6 +78,11 @@ func (f *Frame) marshal() (mem.BufferSlice, error) {
 	}
 	tail = appendUint64(tail, fieldScanned, f.ScannedSeq)
 	tail = appendUint64(tail, fieldTip, f.TipSeq)
+	for _, floor := range f.Floors {
+		if tail, err = appendMessage(tail, fieldFloors, floor); err != nil {
+			return nil, err
+		}
+	}
 	return join(head, fieldRecords, f.Records, tail), nil
 }
 
@@ -182,6 +188,10 @@ func (f *Frame) setBytes(field protowire.Number, whole mem.Buffer, from, to int)
 		t := new(TopicName)
 		f.Topics = append(f.Topics, t)
 		return proto.Unmarshal(whole.ReadOnlyData()[from:to], t)
+	case fieldFloors:
+		floor := new(Floor)
+		f.Floors = append(f.Floors, floor)
+		return proto.Unmarshal(whole.ReadOnlyData()[from:to], floor)
 	case fieldRecords:
 		f.Release()
 		f.Records = whole.Slice(from, to)

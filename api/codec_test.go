@@ -47,7 +47,7 @@ func drawResponse(t *rapid.T) *SubscribeResponse {
 }
 
 func frameOf(m *SubscribeResponse) *Frame {
-	f := &Frame{Opened: m.Opened, Topics: m.Topics, ScannedSeq: m.ScannedSeq, TipSeq: m.TipSeq}
+	f := &Frame{Opened: m.Opened, Topics: m.Topics, Floors: m.Floors, ScannedSeq: m.ScannedSeq, TipSeq: m.TipSeq}
 	if m.Records != nil {
 		f.Records = wrap(m.Records)
 	}
@@ -56,7 +56,7 @@ func frameOf(m *SubscribeResponse) *Frame {
 
 func (f *Frame) response() *SubscribeResponse {
 	return &SubscribeResponse{
-		Opened: f.Opened, Topics: f.Topics, Records: bytes.Clone(f.RecordBytes()),
+		Opened: f.Opened, Topics: f.Topics, Floors: f.Floors, Records: bytes.Clone(f.RecordBytes()),
 		ScannedSeq: f.ScannedSeq, TipSeq: f.TipSeq,
 	}
 }

@@ -7,6 +7,7 @@ import "google.golang.org/grpc/mem"
 type Frame struct {
 	Opened     *Opened
 	Topics     []*TopicName
+	Floors     []*Floor
 	ScannedSeq uint64
 	TipSeq     uint64
 	// Records is nil or one reference that the frame's holder owns; see Release.

@@ -143,5 +143,5 @@ func inMemory(filters *topic.Filters, frames []api.Frame) *Subscription {
 		f.frames <- fed{frame: frame}
 	}
 	close(f.frames)
-	return &Subscription{feed: f, cancel: func() {}, verifier: verify.New(filters, 0, false, 0)}
+	return &Subscription{feed: f, cancel: func() {}, verifier: verify.New(filters, 0, false, 0, nil)}
 }

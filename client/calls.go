@@ -3,10 +3,8 @@ package client
 import (
 	"context"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
-	"time"
 
 	"chorale/api"
 	"chorale/client/nodes"
@@ -77,6 +75,16 @@ func (c *Client) SetRetention(ctx context.Context, policies ...*api.RetentionPol
 	})
 }
 
+// SetRules puts rules of subtrees in the place of the set with the number known (see
+// Retention). If that is another one by now, the error is an ErrRulesChanged. What they let
+// go is gone for ever.
+func (c *Client) SetRules(ctx context.Context, known uint64, rules ...*api.RetentionPolicy) error {
+	return c.ask(ctx, func(ctx context.Context, n *nodes.Node) error {
+		_, err := n.Stream.SetRules(ctx, &api.SetRulesRequest{Known: known, Rules: rules})
+		return err
+	})
+}
+
 // Cluster calls one node after the other about members, until one answers. A call that
 // changes something wraps its error with api.Once, so that it is not made twice: then the
 // error may be an ErrUncertain.
@@ -118,43 +126,7 @@ func (c *Client) Explain(ctx context.Context, o SubscribeOptions) iter.Seq2[*api
 	})
 }
 
-// list ranges over the responses of a call, each of which is due within stall. The
-// first one decides whether a node can answer at all; after it, no other can go on: it
-// might know more or less.
+// list is nodes.List by this client.
 func list[R any](ctx context.Context, c *Client, call func(context.Context, *nodes.Node) (grpc.ServerStreamingClient[R], error)) iter.Seq2[*R, error] {
-	return func(yield func(*R, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var stream grpc.ServerStreamingClient[R]
-		var stop context.CancelFunc // of the stream, which ends with ctx at the latest
-		var node *nodes.Node
-		var page *R // nil at the end
-		next := func() (err error) {
-			dog := time.AfterFunc(c.stall, stop)
-			defer dog.Stop()
-			if page, err = stream.Recv(); err == io.EOF {
-				page, err = nil, nil
-			}
-			return err
-		}
-		if err := c.ask(ctx, func(_ context.Context, n *nodes.Node) (err error) {
-			node = n
-			var one context.Context
-			one, stop = context.WithCancel(ctx)
-			if stream, err = call(one, n); err == nil {
-				err = next()
-			}
-			return err
-		}); err != nil {
-			yield(nil, err)
-			return
-		}
-		for page != nil && yield(page, nil) {
-			if err := next(); err != nil {
-				err, _ = callError(node.Address, err)
-				yield(nil, err)
-				return
-			}
-		}
-	}
+	return nodes.List(ctx, c.nodes, c.stall, call, callError)
 }

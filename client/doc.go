@@ -48,6 +48,10 @@
 // Position is a resume token: store its text, and Resume later, on any node. Nodes
 // keep no state of subscribers.
 //
+// What a rule of retention let go is not delivered, and the nodes say so: a message may be
+// missing only where it lies below a floor of its topic. OnExpired of the options tells which
+// topics a subscription was too late for.
+//
 // A subscriber that reads slowly is never disconnected and costs bounded memory on
 // both sides. NextBatch is for those who read millions a second.
 //

@@ -40,6 +40,8 @@ var (
 	ErrOtherCluster = errors.New("another cluster")
 	// ErrRefused is returned when the cluster does not do what was asked; the text says why.
 	ErrRefused = errors.New("refused")
+	// ErrRulesChanged is the ErrRefused of a change to rules that are others by now.
+	ErrRulesChanged = fmt.Errorf("%w: somebody else changed the rules", ErrRefused)
 	// ErrDenied is returned when the credentials do not allow the call.
 	ErrDenied = errors.New("denied")
 	// ErrClosed is returned by calls on what has been closed.
@@ -142,8 +144,11 @@ func refusal(err error) (e *nodeError, retry bool) {
 			kind, retry = ErrGone, false
 		}
 	case codes.FailedPrecondition, codes.NotFound:
-		if kind, retry = ErrRefused, false; nodes.Reason(err) == "OTHER_CLUSTER" {
+		switch kind, retry = ErrRefused, false; nodes.Reason(err) {
+		case "OTHER_CLUSTER":
 			kind = ErrOtherCluster
+		case "RULES_CHANGED":
+			kind = ErrRulesChanged
 		}
 	case codes.Aborted:
 		kind, retry = ErrUncertain, false

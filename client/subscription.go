@@ -67,7 +67,16 @@ type SubscribeOptions struct {
 	BatchBytes int
 	// OnWait is told why nothing comes; nil means that nobody wants to know. See Wait.
 	OnWait func(Wait)
+	// OnExpired is told of messages that the rule of a subtree let go before they were
+	// delivered: where the subscription resumed, or was, too far back. It is called by Next
+	// and NextBatch, when the next message of the topic comes. Nil means that nobody wants to
+	// know. If everything that is wanted has gone, it is an ErrGone instead.
+	OnExpired func(Expired)
 }
+
+// Expired says which messages were not delivered, because they had gone before: some or all
+// of those of Topic behind After, up to Last, which is one of them.
+type Expired = verify.Gone
 
 // Subscription delivers exactly the messages that its filters match, in order, each
 // once, whatever nodes they come from. Every message is verified (see
@@ -108,7 +117,7 @@ func (c *Client) Subscribe(ctx context.Context, o SubscribeOptions) (*Subscripti
 	first := source.opened
 	f.cluster, f.scanned, f.until, f.bounded = first.ClusterId, first.AfterSeq, first.UntilSeq, o.UntilTip
 	s := &Subscription{cluster: first.ClusterId, filters: f.filters, feed: f, cancel: cancel}
-	s.verifier = verify.New(filters, first.AfterSeq, o.UntilTip, first.UntilSeq)
+	s.verifier = verify.New(filters, first.AfterSeq, o.UntilTip, first.UntilSeq, o.OnExpired)
 	s.position.Store(first.AfterSeq)
 	if err := c.start(func() { f.run(source) }); err != nil {
 		source.close()

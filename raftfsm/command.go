@@ -7,8 +7,10 @@ import (
 
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
+	"chorale/raftfsm/plans"
 	"chorale/segments"
 )
 
@@ -33,6 +35,8 @@ const (
 	KindExpire  = level.Expire
 	KindMember  = level.Member
 	KindLevel   = level.Raising
+	KindRules   = level.Rules
+	KindFloors  = level.Floors
 )
 
 // Every entry starts with 8 bytes: kind, version of that kind, zeros. What
@@ -85,6 +89,8 @@ type Entry struct {
 	Expire  Expiry         // of KindExpire
 	Member  members.Change // of KindMember
 	Level   level.Mark     // of KindLevel
+	Rules   kept.Change    // of KindRules
+	Floors  kept.Rise      // of KindFloors
 }
 
 // EncodeGenesis makes the Raft entry of a genesis.
@@ -156,8 +162,10 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 		return e.decodePublish(body)
 	case KindPlan:
 		var err error
-		e.Plan, err = decodePlan(body)
-		return err
+		if e.Plan, err = plans.Decode(body); err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		return nil
 	case KindAbandon:
 		if len(body) != 8 {
 			return fmt.Errorf("%w: abandon of %d bytes", ErrCorrupt, len(b))
@@ -170,6 +178,8 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 		return e.decodeMember(body)
 	case KindLevel:
 		return e.decodeLevel(body)
+	case KindRules, KindFloors:
+		return e.decodeKept(body)
 	default:
 		var err error
 		if len(body) >= 8 && level.Of(b) > own.Highest {

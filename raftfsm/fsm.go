@@ -10,11 +10,14 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"chorale/message"
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/raftfsm/paged"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -64,6 +67,8 @@ type FSM struct {
 	state   state
 	planned chan struct{} // closed and replaced when the active plan changes
 	joined  chan struct{} // the same, of the list of members
+	// floors are those of state, for cursors, which look at each read.
+	floors atomic.Pointer[retention.Floors]
 
 	scratch scratch
 }
@@ -79,6 +84,7 @@ type state struct {
 	retention Retention
 	members   members.List
 	level     level.Mark
+	kept      kept.State
 	stats     paged.Array[TopicStats]
 	producers *producers
 }
@@ -146,6 +152,10 @@ func (f *FSM) Apply(l *raft.Log) any {
 			return f.stop(fmt.Errorf("entry %d: %w", l.Index, err))
 		}
 		r.Err = f.applyLevel(e.Level)
+	case KindRules:
+		r.Err = f.applyRules(e.Rules)
+	case KindFloors:
+		r.Err = f.applyFloors(e.Floors)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index
@@ -171,7 +181,7 @@ func (f *FSM) applyEdit(e segments.Edit) error {
 	if f.state.genesis == (Genesis{}) {
 		return ErrNoGenesis
 	}
-	if err := f.state.plan.endsWith(e); err != nil {
+	if err := f.state.plan.EndsWith(e); err != nil {
 		return err
 	}
 	return f.changeFiles(e)
@@ -183,7 +193,7 @@ func (f *FSM) changeFiles(e segments.Edit) error {
 	if mismatch != nil && f.mismatch != nil {
 		f.mismatch(mismatch)
 	}
-	if p := f.state.plan; p.Index != 0 && !p.fits(f.history.Manifest()) {
+	if p := f.state.plan; p.Index != 0 && !p.Fits(f.history.Manifest()) {
 		f.setPlan(ActivePlan{})
 	}
 	return refused

@@ -38,7 +38,12 @@ func (f *FSM) applyLevel(m level.Mark) error {
 	return nil
 }
 
+// writeLevel writes nothing for a log without a level, which only version 6 may hold.
 func (s *snapshot) writeLevel(w *frames.Writer) {
+	if s.state.level == (level.Mark{}) {
+		w.Uvarint(0)
+		return
+	}
 	b := s.state.level.Append(nil)
 	w.Uvarint(uint64(len(b)))
 	w.Bytes(b)
@@ -48,7 +53,7 @@ func (s *snapshot) writeLevel(w *frames.Writer) {
 func (s *restored) readLevel(r *frames.Reader, own level.Range) {
 	b := make([]byte, r.UpTo(level.MaxMarkBytes))
 	r.Full(b)
-	if r.Err != nil {
+	if r.Err != nil || len(b) == 0 && r.Version > 5 {
 		return
 	}
 	m, err := level.DecodeMark(b)

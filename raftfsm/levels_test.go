@@ -6,8 +6,10 @@ import (
 	"io"
 	"testing"
 
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
+	"chorale/retention"
 	"chorale/segments"
 
 	"pgregory.net/rapid"
@@ -18,7 +20,7 @@ import (
 // stops at the first command that came later, without a change, at every one of them.
 func TestLevelsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		older := level.Level(rapid.IntRange(1, int(level.Logged)).Draw(t, "older"))
+		older := level.Level(rapid.IntRange(1, int(level.Subtrees)).Draw(t, "older"))
 		f := newFixture(t, 500)
 		for _, e := range randomEntries(4, 4) {
 			f.must(e)
@@ -34,6 +36,8 @@ func TestLevelsHold(t *testing.T) {
 			EncodeExpire(Expiry{Oldest: 1}),
 			EncodeMember(members.Change{Op: members.Invite, ID: "n1"}),
 			EncodeLevel(level.Mark{Level: level.Logged, By: "v"}),
+			EncodeRules(kept.Change{Rules: []retention.Rule{{Filter: "part1/**", Age: 1}}}),
+			EncodeFloors(kept.Rise{Rules: 1, Time: 1 << 50, Floors: []kept.RuleFloor{{Seq: 3}}}),
 		}
 		old := newFixture(t, 0)
 		old.reads = level.Range{Lowest: 1, Highest: older}
@@ -77,17 +81,17 @@ func TestLevelsHold(t *testing.T) {
 // of time.
 func TestEveryKindHasALevel(t *testing.T) {
 	last := level.First
-	for k := KindGenesis; k <= KindLevel; k++ {
+	for k := KindGenesis; k <= KindFloors; k++ {
 		since, known := k.Since()
 		if !known || since < last || k.String() == "" {
 			t.Errorf("%v came with level %d, the one before it with %d", k, since, last)
 		}
 		last = since
 	}
-	if since, _ := KindLevel.Since(); since != level.Built().Highest {
+	if since, _ := KindFloors.Since(); since != level.Built().Highest {
 		t.Errorf("a level behind %d has no command", since)
 	}
-	if _, err := DecodeEntry([]byte{byte(KindLevel) + 1, 1, 0, 0, 0, 0, 0, 0}); !errors.Is(err, ErrNewer) {
+	if _, err := DecodeEntry([]byte{byte(KindFloors) + 1, 1, 0, 0, 0, 0, 0, 0}); !errors.Is(err, ErrNewer) {
 		t.Errorf("a further kind: %v", err)
 	}
 }

@@ -87,25 +87,9 @@ func (s *restored) readState(r *frames.Reader, own level.Range) {
 	if r.Version >= 5 {
 		s.readLevel(r, own)
 	}
-}
-
-func (s *restored) readPlan(r *frames.Reader) (p ActivePlan) {
-	if p.Index = r.UpTo(s.state.index); p.Index == 0 {
-		if r.Version == 2 {
-			r.Fail("a plan without an entry")
-		}
-		return p
+	if r.Version >= 6 {
+		s.readKept(r)
 	}
-	p.Stores = uint32(r.UpTo(maxPlanStores))
-	for count := r.UpTo(maxPlanInputs); count > 0 && r.Err == nil; count-- {
-		var h segments.Hash
-		r.Full(h[:])
-		p.Inputs = append(p.Inputs, h)
-	}
-	if err := p.check(); err != nil && r.Err == nil {
-		r.Fail("%w", err)
-	}
-	return p
 }
 
 func (s *restored) readTopics(r *frames.Reader, known *topic.Table) {
@@ -204,7 +188,7 @@ func (s *restored) readManifest(r *frames.Reader) {
 		r.Fail("%w", err)
 	case m.End() > s.state.seq:
 		r.Fail("files up to seq %d, the stream has %d messages", m.End(), s.state.seq)
-	case s.state.plan.Index != 0 && !s.state.plan.fits(m):
+	case s.state.plan.Index != 0 && !s.state.plan.Fits(m):
 		r.Fail("%w", ErrPlanInputs)
 	}
 	s.manifest = m
@@ -301,6 +285,8 @@ func (f *FSM) install(s *restored) error {
 	if len(s.stretches) > 0 {
 		next = s.stretches[0].First
 	}
+	// Before the files: who does not find a message there is to find its floor.
+	f.floors.Store(s.state.kept.Floors)
 	if err := f.history.Restore(s.manifest, next); err != nil {
 		return err
 	}

@@ -2,11 +2,9 @@ package raftfsm
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"chorale/raftfsm/retention"
-	"chorale/segments"
 )
 
 // What a retention or an expiry is refused for: data, alike on all nodes.
@@ -14,19 +12,16 @@ var (
 	// ErrBadRetention is the result of a retention with a limit that cannot be.
 	ErrBadRetention = retention.ErrBad
 	// ErrNotExpired is the result of an expiry of messages that are to be kept.
-	ErrNotExpired = errors.New("not expired")
+	ErrNotExpired = retention.ErrNotExpired
 	// ErrGoneAlready is the result of an expiry of what an earlier one removed.
-	ErrGoneAlready = errors.New("nothing is left to expire")
+	ErrGoneAlready = retention.ErrGoneAlready
 )
 
-// Retention says what of the stream may go.
-type Retention = retention.Policy
-
-// Expiry removes what a retention no longer keeps.
-type Expiry struct {
-	Time   int64  // the leader's clock, ns since 1970 UTC
-	Oldest uint64 // the first seq that stays: the start of a range
-}
+// Retention says what of the stream may go, Expiry removes what it no longer keeps.
+type (
+	Retention = retention.Policy
+	Expiry    = retention.Expiry
+)
 
 // retentionBytes is the size of the body of either command: two numbers.
 const retentionBytes = 16
@@ -81,20 +76,9 @@ func (f *FSM) applyExpire(x Expiry) error {
 	f.mu.Lock()
 	f.advance(x.Time)
 	f.mu.Unlock()
-	m := f.history.Manifest()
-	if keep := f.state.retention.Oldest(m, f.state.time); x.Oldest > keep {
-		return fmt.Errorf("%w: messages before %d cannot go, only those before %d", ErrNotExpired, x.Oldest, keep)
-	}
-	if x.Oldest <= m.Oldest() {
-		return fmt.Errorf("%w: messages before %d, the oldest is %d", ErrGoneAlready, x.Oldest, m.Oldest())
-	}
-	var e segments.Edit
-	i := 0
-	for ; m.Files[i].Last < x.Oldest; i++ {
-		e.Remove = append(e.Remove, m.Files[i].Hash)
-	}
-	if m.Files[i].First != x.Oldest {
-		return fmt.Errorf("%w: %d is not the start of a range", ErrNotExpired, x.Oldest)
+	e, err := x.Edit(f.state.retention, f.history.Manifest(), f.state.time)
+	if err != nil {
+		return err
 	}
 	return f.changeFiles(e)
 }

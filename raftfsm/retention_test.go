@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kept is what may go by the words of Retention alone: range after range, from the
+// keptBy is what may go by the words of Retention alone: range after range, from the
 // oldest on, as long as one of the limits is broken.
-func kept(r Retention, ranges []segments.Range, now int64) (oldest uint64) {
+func keptBy(r Retention, ranges []segments.Range, now int64) (oldest uint64) {
 	size := func(list []segments.Range) (n int64) {
 		for _, x := range list {
 			for _, f := range x.Files {
@@ -110,7 +110,7 @@ func TestRetentionModel(t *testing.T) {
 				}
 			case 3:
 				m := a.history.Manifest()
-				keep := kept(retention, m.Ranges(), max(now, a.fsm.View().LastTime))
+				keep := keptBy(retention, m.Ranges(), max(now, a.fsm.View().LastTime))
 				x := Expiry{Time: now, Oldest: rapid.OneOf(rapid.Just(keep), rapid.Uint64Range(0, a.fsm.View().LastSeq+2)).Draw(rt, "oldest")}
 				border := slices.ContainsFunc(m.Files, func(f segments.FileMeta) bool { return f.First == x.Oldest })
 				err := both(EncodeExpire(x)).Err

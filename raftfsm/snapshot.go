@@ -66,10 +66,12 @@ func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
 // being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members, 5 has a
-// level. A later one may have what an earlier one has. None has what the level of the log
+// level, 6 has rules of subtrees. A later one may have what an earlier one has. None has what the level of the log
 // does not: what it holds came by a command of that level.
 func (s *state) version() uint32 {
 	switch {
+	case !s.kept.IsZero():
+		return 6
 	case s.level != level.Mark{}:
 		return 5
 	case len(s.members) > 0:
@@ -107,13 +109,8 @@ func (s *snapshot) writeState(w *frames.Writer) {
 	if s.state.version() >= 5 {
 		s.writeLevel(w)
 	}
-}
-
-func (s *snapshot) writePlan(w *frames.Writer) {
-	w.Uvarint(uint64(s.state.plan.Stores))
-	w.Uvarint(uint64(len(s.state.plan.Inputs)))
-	for _, h := range s.state.plan.Inputs {
-		w.Bytes(h[:])
+	if s.state.version() >= 6 {
+		s.writeKept(w)
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/raftfsm/frames"
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
+	"chorale/retention"
 	"chorale/segments"
 
 	"github.com/hashicorp/raft"
@@ -295,6 +297,12 @@ func TestSnapshotVersions(t *testing.T) {
 	}
 }
 
+// Rules for the topics of randomEntries, and a floor by the first of them.
+var (
+	someRules  = kept.Change{Rules: []retention.Rule{{Filter: "part1/**", Age: 5}, {Filter: "part2/x1/3", Bytes: 7}}}
+	someFloors = kept.Rise{Rules: 1, Time: 1 << 40, Floors: []kept.RuleFloor{{Rule: 0, Seq: 9}}}
+)
+
 // Whatever the state has is in its snapshot: a machine that was restored from it
 // looks alike in every view, and not only in its own next snapshot.
 func TestSnapshotHoldsEveryView(t *testing.T) {
@@ -309,11 +317,12 @@ func TestSnapshotHoldsEveryView(t *testing.T) {
 		"member":    EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}),
 		"removal":   EncodeMember(members.Change{Op: members.Remove, ID: "n2"}),
 		"level":     EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}),
+		"rules":     EncodeRules(someRules),
 	}
 	view := func() string {
 		plan, _ := f.fsm.Plan()
 		list, _ := f.fsm.Members()
-		return fmt.Sprintf("%+v %+v %+v", f.fsm.View(), plan, list)
+		return fmt.Sprintf("%+v %+v %+v %+v %+v", f.fsm.View(), plan, list, f.fsm.Kept().Rules, f.fsm.Floors().List())
 	}
 	bare := f.snapshot()
 	for bits := range 1 << len(more) { // every set of them
@@ -324,6 +333,9 @@ func TestSnapshotHoldsEveryView(t *testing.T) {
 		for i, what := range slices.Sorted(maps.Keys(more)) {
 			if bits&(1<<i) != 0 {
 				f.must(more[what])
+			}
+			if bits&(1<<i) != 0 && what == "rules" {
+				f.must(EncodeFloors(someFloors))
 			}
 		}
 		want, s := view(), f.snapshot()
@@ -355,6 +367,9 @@ func FuzzRestore(f *testing.F) {
 	f.Add(x.snapshot())
 	x.must(EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}))
 	f.Add(x.snapshot())
+	x.must(EncodeRules(someRules))
+	x.must(EncodeFloors(someFloors))
+	f.Add(x.snapshot())
 	entry := randomEntries(6, 1)[0]
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := newFixture(t, 0)
@@ -378,6 +393,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(EncodeExpire(Expiry{Time: 5, Oldest: 9}))
 	f.Add(EncodeMember(members.Change{Op: members.Join, ID: "n1", Incarnation: 7, Voter: true}))
 	f.Add(EncodeLevel(level.Mark{Level: level.Logged, By: "v1"}))
+	f.Add(EncodeRules(someRules))
+	f.Add(EncodeFloors(someFloors))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -397,6 +414,10 @@ func FuzzDecodeEntry(f *testing.F) {
 			again = EncodeAbandon(e.Abandon)
 		case KindRetain:
 			again = EncodeRetain(e.Retain)
+		case KindRules:
+			again = EncodeRules(e.Rules)
+		case KindFloors:
+			again = EncodeFloors(e.Floors)
 		case KindExpire:
 			again = EncodeExpire(e.Expire)
 		case KindMember:

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"chorale/message"
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/topic"
 
@@ -33,13 +35,16 @@ import (
 //	abandon plan=INDEX
 //	retain [age=NS] [bytes=N]
 //	expire oldest=SEQ [time=NS]
+//	rules known=N            each line of the input is a rule: FILTER [age=NS] [bytes=N]
+//	floors number=N [time=NS]
+//	                         each line is a floor: INDEX SEQ
 //	member OP ID [folder=N] [voter] [data]
 //	level N by=VERSION       raises the level of the log
 //	build-of lowest=N highest=N
 //	                         further machines are of a build that reads these levels
 //	entry BYTES              raw bytes in hexadecimal
 //	new                      begins again with nothing
-//	topics, producers, stream, pending, view, active
+//	topics, producers, stream, pending, view, active, kept
 //	snapshot NAME [OTHER]    keeps a snapshot, and says whether it is like OTHER
 //	restore NAME [fresh]     into this machine, or into a new one over the same files
 func TestTranscripts(t *testing.T) {
@@ -106,6 +111,10 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		d.ScanArgs(t, "oldest", &x.Oldest)
 		d.MaybeScanArgs(t, "time", &x.Time)
 		return tr.answer(tr.apply(EncodeExpire(x))) + tr.files()
+	case "rules":
+		return tr.answer(tr.apply(EncodeRules(parseRules(t, d))))
+	case "floors":
+		return tr.answer(tr.apply(EncodeFloors(parseRise(t, d))))
 	case "member":
 		return tr.answer(tr.apply(EncodeMember(memberChange(t, d)))) + tr.members()
 	case "level":
@@ -135,6 +144,31 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		return tr.members()
 	}
 	return tr.show(t, d.Cmd)
+}
+
+func parseRules(t *testing.T, d *datadriven.TestData) (c kept.Change) {
+	d.ScanArgs(t, "known", &c.Known)
+	for line := range strings.Lines(d.Input) {
+		fields := strings.Fields(line)
+		r := retention.Rule{Filter: fields[0]}
+		for _, f := range fields[1:] {
+			fmt.Sscanf(f, "age=%d", &r.Age)
+			fmt.Sscanf(f, "bytes=%d", &r.Bytes)
+		}
+		c.Rules = append(c.Rules, r)
+	}
+	return c
+}
+
+func parseRise(t *testing.T, d *datadriven.TestData) (x kept.Rise) {
+	d.ScanArgs(t, "number", &x.Rules)
+	d.MaybeScanArgs(t, "time", &x.Time)
+	for line := range strings.Lines(d.Input) {
+		var f kept.RuleFloor
+		fmt.Sscan(line, &f.Rule, &f.Seq)
+		x.Floors = append(x.Floors, f)
+	}
+	return x
 }
 
 func memberChange(t *testing.T, d *datadriven.TestData) members.Change {
@@ -249,6 +283,15 @@ func (tr *transcript) show(t *testing.T, what string) string {
 		fmt.Fprintf(&b, "index %d, seq %d, time %d, producers %d, tip %d to %d\n", v.Index, v.LastSeq, v.LastTime, v.Producers, tr.tip.Floor(), tr.tip.Head())
 		if v.Level != (level.Mark{}) {
 			fmt.Fprintf(&b, "level %d by %s\n", v.Level.Level, v.Level.By)
+		}
+	case "kept":
+		s := tr.fsm.Kept()
+		fmt.Fprintf(&b, "rules of number %d\n", s.Rules.Number)
+		for _, r := range s.Rules.List {
+			fmt.Fprintf(&b, "%s age %d bytes %d\n", r.Filter, r.Age, r.Bytes)
+		}
+		for _, f := range s.Floors.List() {
+			fmt.Fprintf(&b, "of %s everything before %d has gone\n", f.Filter, f.Seq)
 		}
 	case "active":
 		p, _ := tr.fsm.Plan()

@@ -40,6 +40,7 @@ func (w *world) explain(ctx context.Context, list []string, after uint64) {
 	f, err := topic.ParseFilters(list...)
 	check(w.t, err)
 	end := w.history.End()
+	after = max(after, w.left(f)-1)
 	var read segments.Amount
 	var cached uint64
 	at, onTip := after, false
@@ -66,7 +67,7 @@ func (w *world) explain(ctx context.Context, list []string, after uint64) {
 	}
 	// What a read that finds nothing passes beyond the floor of the tip.
 	if over := w.source().Tip.Floor() - 1; over > after {
-		if err := w.history.Explain(topic.NewSelection(w.table, f), over, end, func(p segments.Plan) error {
+		if err := w.history.Explain(topic.NewSelection(w.table, f), segments.Floors{}, over, end, func(p segments.Plan) error {
 			read.High += p.Read().High
 			return nil
 		}); err != nil { // of a file that is not needed
@@ -92,7 +93,7 @@ func (w *world) explain(ctx context.Context, list []string, after uint64) {
 func (w *world) explained(f *topic.Filters, p recovery.Part) {
 	var messages, size uint64
 	for _, r := range w.all[p.First-1 : p.Last] {
-		if f.Match(w.table.Name(r.Topic())) {
+		if f.Match(w.table.Name(r.Topic())) && !w.gone(w.risen, r) {
 			messages++
 			size += uint64(message.Stride(len(r)))
 		}
@@ -104,7 +105,7 @@ func (w *world) explained(f *topic.Filters, p recovery.Part) {
 	}
 	files := w.history.Manifest()
 	i := files.Find(p.First)
-	if whole := i == len(files.Files) || files.Files[i].First == p.First; (whole || p.Kind == 0) && !(m.Exact() && b.Exact()) {
+	if whole := i == len(files.Files) || files.Files[i].First == p.First; (whole && w.floors.Highest() <= p.First || p.Kind == 0) && !(m.Exact() && b.Exact()) {
 		w.t.Fatalf("%q: not exact: %+v", f.Canonical(), p)
 	}
 }

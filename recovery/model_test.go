@@ -11,6 +11,7 @@ import (
 	"chorale/disk"
 	"chorale/message"
 	"chorale/recovery"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/segments/partial"
 	"chorale/tip"
@@ -35,6 +36,8 @@ type world struct {
 	last   map[uint32]uint64
 	time   int64
 	copies map[segments.Hash][]byte // what a peer would send
+	risen  []retention.Floor        // floors, as they came
+	floors *retention.Floors
 }
 
 func newWorld(t rapid.TB, ring, target int64) *world {
@@ -54,7 +57,7 @@ func (w *world) open() *segments.Log {
 }
 
 func (w *world) source() recovery.Source {
-	return recovery.Source{History: w.history, Tip: w.tip, Topics: w.table}
+	return recovery.Source{History: w.history, Tip: w.tip, Topics: w.table, Floors: func() *retention.Floors { return w.floors }}
 }
 
 // publish applies one entry: segment first, tip last.
@@ -141,10 +144,11 @@ type subscriber struct {
 	*recovery.Cursor
 	filters *topic.Filters
 	pos     uint64
+	told    []retention.Floor
 }
 
 func (w *world) subscribe(f *topic.Filters, after uint64) *subscriber {
-	return &subscriber{recovery.NewCursor(w.source(), f, after), f, after}
+	return &subscriber{recovery.NewCursor(w.source(), f, after), f, after, nil}
 }
 
 // next reads once and compares with the model: what is delivered is exactly what
@@ -161,8 +165,15 @@ func (w *world) next(ctx context.Context, s *subscriber, limit int) error {
 		w.t.Fatalf("%d bytes in %d messages, the limit is %d", len(b), p.Count, limit)
 	}
 	count := 0
+	s.told = append(s.told, s.News()...)
 	for _, want := range w.all[s.pos:p.Scanned] {
 		if !s.filters.Match(w.table.Name(want.Topic())) {
+			continue
+		}
+		if w.gone(w.risen, want) {
+			if !w.gone(s.told, want) {
+				w.t.Fatalf("behind %d: %d of %q has gone, and the floors told are %v", s.pos, want.Seq(), w.table.Name(want.Topic()), s.told)
+			}
 			continue
 		}
 		r, rest, splitErr := message.Split(b)
@@ -177,6 +188,30 @@ func (w *world) next(ctx context.Context, s *subscriber, limit int) error {
 	}
 	s.pos = p.Scanned
 	return err
+}
+
+// gone is what floors say, by the filters alone.
+func (w *world) gone(floors []retention.Floor, r message.Record) bool {
+	for _, f := range floors {
+		filters, err := topic.ParseFilters(f.Filter)
+		check(w.t, err)
+		if r.Seq() < f.Seq && filters.Match(w.table.Name(r.Topic())) {
+			return true
+		}
+	}
+	return false
+}
+
+// rise lets a floor rise.
+func (w *world) rise(filter string, seq uint64) {
+	f := retention.Floor{Filter: filter, Seq: seq}
+	w.risen = append(w.risen, f)
+	w.floors = w.floors.With(f)
+}
+
+// left is the oldest seq that is left of what the filters want, and at least the oldest of all.
+func (w *world) left(f *topic.Filters) uint64 {
+	return max(w.history.Oldest(), w.floors.Oldest(f.Canonical()))
 }
 
 func check(t rapid.TB, err error) {
@@ -218,7 +253,7 @@ func runModel(rt *rapid.T) {
 		"subscribe": func(rt *rapid.T) {
 			f, err := topic.ParseFilters(someFilters.Draw(rt, "filters")...)
 			check(rt, err)
-			after := rapid.Uint64Range(w.history.Oldest()-1, w.history.End()).Draw(rt, "after")
+			after := rapid.Uint64Range(w.left(f)-1, w.history.End()).Draw(rt, "after")
 			subscribers = append(subscribers, w.subscribe(f, after))
 		},
 		"read": func(rt *rapid.T) {
@@ -245,6 +280,10 @@ func runModel(rt *rapid.T) {
 			w.explain(ctx, someFilters.Draw(rt, "filters"), after)
 		},
 		"damage": func(rt *rapid.T) { w.damage(rt) },
+		"a floor rises": func(rt *rapid.T) {
+			filter := rapid.SampledFrom([]string{"a", "a/**", "a/1", "a/b1/**", "a/b2/c2", "x0/**", "x1/y/z0", "x1/y/**"}).Draw(rt, "rule")
+			w.rise(filter, rapid.Uint64Range(1, w.history.End()+1).Draw(rt, "floor"))
+		},
 		"expire": func(*rapid.T) { w.expire() },
 		"repair": func(*rapid.T) { w.repair() },
 		"dismiss": func(*rapid.T) { // only so that few at a time are there
@@ -272,9 +311,14 @@ func (w *world) readOrRepair(ctx context.Context, s *subscriber, limit int) {
 	case err == nil:
 	case errors.Is(err, segments.ErrNotHere), errors.Is(err, segments.ErrCorrupt):
 		w.repair()
-	case errors.Is(err, segments.ErrExpired) && s.pos+1 < w.history.Oldest():
+	case errors.Is(err, segments.ErrExpired) && s.pos+1 < w.left(s.filters):
+		for _, r := range w.all[max(s.pos, w.history.Oldest()-1) : w.left(s.filters)-1] {
+			if s.filters.Match(w.table.Name(r.Topic())) && !w.gone(w.risen, r) {
+				w.t.Fatalf("%v at %d, and %d is left", err, s.pos, r.Seq())
+			}
+		}
 		s.Close()
-		*s = *w.subscribe(s.filters, w.history.Oldest()-1)
+		*s = *w.subscribe(s.filters, w.left(s.filters)-1)
 	default:
 		w.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"chorale/message"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/tip"
 	"chorale/topic"
@@ -20,6 +21,9 @@ type Source struct {
 	History *segments.Log
 	Tip     *tip.Tip
 	Topics  *topic.Table
+	// Floors are what has gone of subtrees; nil delivers what there is. They are not behind
+	// what either part has published.
+	Floors func() *retention.Floors
 }
 
 // Cursor delivers the messages of a set of filters in order. For one goroutine.
@@ -29,7 +33,13 @@ type Source struct {
 // behind that position.
 type Cursor struct {
 	source  Source
+	filters *topic.Filters
 	sel     *topic.Selection
+	sieve   sieve
+	told    map[string]uint64 // floors that News has given, by filter
+	news    []retention.Floor
+	asked   *retention.Floors // by which oldest was found: the oldest that may be wanted
+	oldest  uint64
 	pos     uint64
 	looked  int64            // of readers that were let go
 	history *segments.Reader // while in the history
@@ -38,17 +48,26 @@ type Cursor struct {
 
 // NewCursor starts behind seq after.
 func NewCursor(s Source, f *topic.Filters, after uint64) *Cursor {
-	return &Cursor{source: s, sel: topic.NewSelection(s.Topics, f), pos: after}
+	return &Cursor{source: s, filters: f, sel: topic.NewSelection(s.Topics, f), sieve: sieve{topics: s.Topics}, pos: after}
 }
 
 // Next appends padded records to dst, up to limit bytes. It returns at once if
 // there is something to deliver or a stretch without a wanted message was passed;
-// at the live end it waits until there is news or ctx ends. Errors are those of
-// the history, and the context's; Progress and dst are valid with each.
+// at the live end it waits until there is news or ctx ends. What lies below a floor is left
+// out, whatever part it is in. Errors are those of the history, of which ErrExpired is also
+// for a cursor that floors have overtaken, and the context's; Progress and dst are valid
+// with each.
 func (c *Cursor) Next(ctx context.Context, dst []byte, limit int) ([]byte, message.Progress, error) {
 	for {
-		before := c.pos
+		before, start := c.pos, len(dst)
+		if err := c.overtaken(); err != nil {
+			return dst, message.Progress{Scanned: c.pos}, err
+		}
 		dst, p, err := c.read(dst, limit)
+		// Of now: a floor comes before the edit that removes what is below it.
+		c.sieve.take(c.source.floors())
+		dst, p.Count = c.sieve.sift(dst, start, p.Count, before)
+		c.passed(before)
 		if err != nil || c.pos > before {
 			return dst, p, err
 		}

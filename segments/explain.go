@@ -14,14 +14,17 @@ import (
 type (
 	Plan   = scan.Plan
 	Amount = scan.Amount
+	Floors = scan.Floors
 )
 
 // Explain gives take, range by range, what a reader of the selection would read from
 // behind seq after on to come behind seq until. It reads tables, and no message of a
 // file; what is in memory it counts. Plans end with their range, which may be behind
-// until. Errors are those of Reader.Read and those of take.
-func (l *Log) Explain(sel *topic.Selection, after, until uint64, take func(Plan) error) error {
+// until. What lies below floors is read, and counts as none. Errors are those of
+// Reader.Read and those of take.
+func (l *Log) Explain(sel *topic.Selection, floors Floors, after, until uint64, take func(Plan) error) error {
 	r := l.NewReader(sel, after)
+	r.q.Floors = floors
 	x := l.scans.NewExplainer(r.q)
 	for until = min(until, l.End()); r.pos < until; {
 		p, err := r.plan(x, until)
@@ -71,7 +74,7 @@ func (r *Reader) count(s *stretch, last uint64) Plan {
 	at := s.Seek(r.pos + 1)
 	for range last - r.pos {
 		b, next := s.At(at)
-		if r.q.Wants(message.Record(b).Topic()) {
+		if r.q.Left(message.Record(b)) {
 			messages++
 			bytes += uint64(len(b))
 		}

@@ -93,7 +93,7 @@ func mixed(t testing.TB, fsys disk.FS, seed uint64) *stream {
 
 func (s *stream) explain(t testing.TB, f *topic.Filters, after, until uint64) (plans []Plan) {
 	t.Helper()
-	check(t, s.log.Explain(topic.NewSelection(s.table, f), after, until, func(p Plan) error {
+	check(t, s.log.Explain(topic.NewSelection(s.table, f), Floors{}, after, until, func(p Plan) error {
 		plans = append(plans, p)
 		return nil
 	}))
@@ -195,7 +195,7 @@ func (c *cluster) explain(t *testing.T, n *member) {
 	w.after += c.rng.Uint64N(n.log.End() - w.after + 1)
 	f := filters(t, w.filters...)
 	at := w.after
-	err := n.log.Explain(topic.NewSelection(n.table, f), w.after, n.log.End(), func(p Plan) error {
+	err := n.log.Explain(topic.NewSelection(n.table, f), Floors{}, w.after, n.log.End(), func(p Plan) error {
 		if p.First != at+1 || p.Touched > p.Asked || p.Asked > p.Files {
 			t.Fatalf("%v, at %d: %+v", w, at, p)
 		}
@@ -352,9 +352,9 @@ func TestExplainOfWhatIsNotThere(t *testing.T) {
 	s.commit(t, Edit{Remove: []Hash{files[0].Hash}})
 	all := filters(t, "**")
 	explain := func() error {
-		return s.log.Explain(topic.NewSelection(s.table, all), s.log.Oldest()-1, s.log.End(), func(Plan) error { return nil })
+		return s.log.Explain(topic.NewSelection(s.table, all), Floors{}, s.log.Oldest()-1, s.log.End(), func(Plan) error { return nil })
 	}
-	if err := s.log.Explain(topic.NewSelection(s.table, all), 0, s.log.End(), nil); !errors.Is(err, ErrExpired) {
+	if err := s.log.Explain(topic.NewSelection(s.table, all), Floors{}, 0, s.log.End(), nil); !errors.Is(err, ErrExpired) {
 		t.Errorf("before the oldest: %v", err)
 	}
 	check(t, explain())
@@ -367,7 +367,7 @@ func TestExplainOfWhatIsNotThere(t *testing.T) {
 	block := s.log.view.Load().files[2].Trailer.Tables[format.BlockTable].Off
 	s.log = s.cold(t, fsys.Mount())
 	check(t, fsys.FlipBit("data/"+files[3].Name(), block*8))
-	err := s.log.Explain(topic.NewSelection(s.table, all), files[2].Last, s.log.End(), nil)
+	err := s.log.Explain(topic.NewSelection(s.table, all), Floors{}, files[2].Last, s.log.End(), nil)
 	if !errors.Is(err, ErrCorrupt) || len(s.warns) < 2 {
 		t.Errorf("a table is damaged: %v; it was told of %v", err, s.warns)
 	}

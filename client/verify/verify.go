@@ -7,6 +7,7 @@ import (
 
 	"chorale/api"
 	"chorale/message"
+	"chorale/retention"
 	"chorale/topic"
 )
 
@@ -15,7 +16,8 @@ import (
 // must continue.
 //
 // After every accepted frame: after <= scanned; every wanted message in
-// (after, scanned] was delivered, in order, once.
+// (after, scanned] was delivered, in order, once, or lies below a floor of its topic that
+// a node has told.
 type Verifier struct {
 	filters *topic.Filters
 	after   uint64 // where the subscription started
@@ -23,12 +25,26 @@ type Verifier struct {
 	bounded bool
 	scanned uint64
 	topics  Topics
+	floors  *retention.Floors
+	// expired is told of messages that had gone before they were delivered.
+	expired func(Gone)
+}
+
+// Gone says that messages of a topic had gone before they were delivered: some or all of
+// those behind After, up to Last, which is one of them.
+type Gone struct {
+	Topic       string
+	After, Last uint64
 }
 
 // New returns the verifier of a subscription that starts behind seq after. If it is
-// bounded, it ends with seq until.
-func New(filters *topic.Filters, after uint64, bounded bool, until uint64) *Verifier {
-	return &Verifier{filters: filters, after: after, until: until, bounded: bounded, scanned: after}
+// bounded, it ends with seq until. expired is told of messages that had gone before they
+// were delivered, by Accept; nil if nobody wants to know.
+func New(filters *topic.Filters, after uint64, bounded bool, until uint64, expired func(Gone)) *Verifier {
+	if expired == nil {
+		expired = func(Gone) {}
+	}
+	return &Verifier{filters: filters, after: after, until: until, bounded: bounded, scanned: after, expired: expired}
 }
 
 // Scanned is the seq up to which everything was verified; the start before any.
@@ -59,6 +75,9 @@ func (v *Verifier) Accept(f *api.Frame, cut bool) ([]byte, int, *Finding) {
 		if bad := v.announce(t); bad != nil {
 			return nil, 0, bad
 		}
+	}
+	if bad := v.rise(f); bad != nil {
+		return nil, 0, bad
 	}
 	records := f.RecordBytes()
 	count, last := 0, v.scanned
@@ -92,8 +111,26 @@ func (v *Verifier) Accept(f *api.Frame, cut bool) ([]byte, int, *Finding) {
 	return records, count, nil
 }
 
+// rise takes the floors of a frame.
+func (v *Verifier) rise(f *api.Frame) *Finding {
+	var risen []retention.Floor
+	for _, floor := range f.Floors {
+		if floor.Seq > f.TipSeq+1 {
+			return found(0, "everything of %q before %d is said to have gone, and the tip is at %d", floor.Filter, floor.Seq, f.TipSeq)
+		}
+		one := retention.Floor{Filter: floor.Filter, Seq: floor.Seq}
+		if err := one.Check(); err != nil {
+			return found(0, "it tells what has gone: %v", err)
+		}
+		risen = append(risen, one)
+	}
+	v.floors = v.floors.With(risen...)
+	return nil
+}
+
 // message verifies the place of one message. Its prev says which message of its
-// topic must have come before: the one that did, or none since the start.
+// topic must have come before: the one that did, or none since the start; or one that
+// has gone, as a floor says.
 func (v *Verifier) message(r message.Record, last uint64) *Finding {
 	seq, prev := r.Seq(), r.Prev()
 	if seq <= last {
@@ -105,6 +142,11 @@ func (v *Verifier) message(r message.Record, last uint64) *Finding {
 		return found(seq, "seq %d is of topic id %d, which has no name", seq, r.Topic())
 	case !t.wanted:
 		return found(seq, "seq %d is of topic %s, which no filter matches", seq, t.name)
+	}
+	known := max(t.last, v.after)
+	switch gone := prev > known && prev < v.floors.Of(t.name); {
+	case gone:
+		v.expired(Gone{t.name, known, prev})
 	case t.last > 0 && prev != t.last:
 		return found(seq, "seq %d of topic %s follows seq %d of it, but %d was delivered", seq, t.name, prev, t.last)
 	case t.last == 0 && prev > v.after:

@@ -82,7 +82,7 @@ func TestAcceptsExactlyTheFilteredStream(t *testing.T) {
 			arrives[at] = message.NewRecord(message.Draft{}, r.Topic(), r.Seq(), r.Prev()+1, r.Time())
 			provable = r.Prev() >= uint64(start) // else it is below the start, where nothing is known
 		}
-		v := New(f, uint64(start), false, 0)
+		v := New(f, uint64(start), false, 0, nil)
 		err := deliver(t, v, arrives, names, uint64(len(all)))
 		if (err != nil) != provable {
 			t.Fatalf("%s at %d: %v", lie, at, err)
@@ -113,9 +113,68 @@ func deliver(t *rapid.T, v *Verifier, arrives []message.Record, names []*api.Top
 	return bad
 }
 
+// TestFloorsExplainHoles: what lies below a floor that was told may be missing, and the program
+// is told of which topic; whatever else is missing is found.
+func TestFloorsExplainHoles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		picks := rapid.SliceOfN(rapid.IntRange(0, 4), 2, 60).Draw(t, "topics of the messages")
+		all, names := stream(len(picks), 5, func(i int) int { return picks[i] })
+		start := rapid.Uint64Range(0, uint64(len(all)-1)).Draw(t, "start")
+		told := []*api.Floor{{
+			Filter: rapid.SampledFrom([]string{"t/1", "t/**", "t/2/**", "s/**"}).Draw(t, "filter"), Seq: rapid.Uint64Range(1, uint64(len(all)+1)).Draw(t, "floor"),
+		}}
+		gone := func(r message.Record) bool {
+			return r.Seq() < told[0].Seq && filters(t, told[0].Filter).Match(names[r.Topic()].Name)
+		}
+		var arrives []message.Record
+		missed := map[string]uint64{} // topic -> the newest message that had gone
+		want := map[string]uint64{}   // the same, of those that a later message shows
+		for _, r := range all[start:] {
+			name := names[r.Topic()].Name
+			if gone(r) && rapid.Bool().Draw(t, "is missing") { // a node that is behind delivers it
+				missed[name] = r.Seq()
+				continue
+			}
+			if last := missed[name]; last > 0 && r.Prev() == last {
+				want[name] = last
+			}
+			arrives = append(arrives, r)
+		}
+		lost := rapid.IntRange(-1, len(arrives)-1).Draw(t, "lost")
+		provable := false
+		if lost >= 0 {
+			r := arrives[lost]
+			arrives = slices.Delete(arrives, lost, lost+1)
+			provable = !gone(r) && slices.ContainsFunc(arrives, func(next message.Record) bool { return next.Prev() == r.Seq() })
+		}
+		got := map[string]uint64{}
+		v := New(filters(t, "**"), start, false, 0, func(e Gone) { got[e.Topic] = e.Last })
+		if _, _, bad := v.Accept(&api.Frame{ScannedSeq: start, TipSeq: uint64(len(all)), Floors: told}, false); bad != nil {
+			t.Fatal(bad)
+		}
+		err := deliver(t, v, arrives, names, uint64(len(all)))
+		if (err != nil) != provable {
+			t.Fatalf("lost %d: %v", lost, err)
+		}
+		if lost < 0 && fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("told of %v, want %v", got, want)
+		}
+	})
+}
+
+// TestBadFloors: a node cannot say that more has gone than there is, or of what no rule is for.
+func TestBadFloors(t *testing.T) {
+	for _, f := range []*api.Floor{{Filter: "a", Seq: 12}, {Filter: "a", Seq: 0}, {Filter: "**", Seq: 3}, {Filter: "a/*/b", Seq: 3}, {Filter: "", Seq: 3}} {
+		v := New(filters(t, "**"), 0, false, 0, nil)
+		if _, _, bad := v.Accept(&api.Frame{ScannedSeq: 0, TipSeq: 10, Floors: []*api.Floor{f}}, false); bad == nil {
+			t.Errorf("%v was taken", f)
+		}
+	}
+}
+
 func TestBoundedEndsThere(t *testing.T) {
 	all, names := stream(10, 1, func(int) int { return 0 })
-	v := New(filters(t, "**"), 2, true, 6)
+	v := New(filters(t, "**"), 2, true, 6, nil)
 	if _, n, bad := v.Accept(frame(4, 10, names, all[2:4]...), false); n != 2 || bad != nil || v.Finished() {
 		t.Fatal(n, bad, v.Finished())
 	}
@@ -123,13 +182,13 @@ func TestBoundedEndsThere(t *testing.T) {
 	if _, n, bad := v.Accept(frame(10, 10, names, all[4:]...), true); n != 2 || bad != nil || !v.Finished() || v.Scanned() != 6 {
 		t.Fatal(n, bad, v.Scanned())
 	}
-	if v := New(filters(t, "**"), 6, true, 6); !v.Finished() {
+	if v := New(filters(t, "**"), 6, true, 6, nil); !v.Finished() {
 		t.Fatal("nothing to deliver is not the end")
 	}
 }
 
 func TestNamesOutliveGrowth(t *testing.T) {
-	v := New(filters(t, "**"), 0, false, 0)
+	v := New(filters(t, "**"), 0, false, 0, nil)
 	v.announce(&api.TopicName{Id: 3, Name: "a"})
 	before := v.Topics()
 	v.announce(&api.TopicName{Id: 500_000, Name: "b"})
@@ -163,7 +222,7 @@ func BenchmarkAccept(b *testing.B) {
 	var v *Verifier
 	for i := range b.N {
 		if i%len(frames) == 0 {
-			v = New(filters(b, "**"), 0, false, 0)
+			v = New(filters(b, "**"), 0, false, 0, nil)
 		}
 		if _, _, bad := v.Accept(frames[i%len(frames)], false); bad != nil {
 			b.Fatal(bad)

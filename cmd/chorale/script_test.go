@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"pack":    pack,
 			"cut":     cut,
 			"gone":    gone,
+			"risen":   risen,
 			"grows":   grows,
 		},
 	})
@@ -150,6 +151,24 @@ func gone(ts *testscript.TestScript, _ bool, _ []string) {
 		<-time.After(100 * time.Millisecond)
 	}
 	ts.Fatalf("nothing has gone within 30 s")
+}
+
+// risen waits until the floor of a filter has come to a seq.
+func risen(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := client.Dial([]string{ts.Getenv("CHORALE_ADDR")}, client.Options{})
+	ts.Check(err)
+	defer c.Close()
+	for range 300 {
+		kept, err := c.Retention(context.Background())
+		ts.Check(err)
+		for _, f := range kept.Floors {
+			if f.Filter == args[0] && fmt.Sprint(f.Seq) == args[1] {
+				return
+			}
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	ts.Fatalf("of %s not everything before %s has gone within 30 s", args[0], args[1])
 }
 
 func grows(ts *testscript.TestScript, _ bool, args []string) {

@@ -32,7 +32,8 @@ the live end; --until-tip stops at the newest message of now.
   TIME    2026-01-31T09:00:00Z, 2026-01-31 09:00, 2026-01-31 (local, without zone)
   -AGE    so long ago: -90s, -2h, -3d
 
-While no node can serve it, it waits, and says why on stderr.
+While no node can serve it, it waits, and says why on stderr. There it also says of
+which topics messages had expired (chorale retention) before they were delivered.
 
 Text is seq, time, topic and payload, parted by tabs (a payload that is no line of
 text is quoted); json is an object a line; raw is the payload and a newline.`
@@ -95,7 +96,7 @@ func (s *subscribeCmd) run(cmd *cobra.Command, filters []string) error {
 	bar := &progress{w: cmd.ErrOrStderr(), limit: s.limit}
 	bar.watched = s.untilTip && show.IsTerminal(cmd.ErrOrStderr()) && !show.IsTerminal(cmd.OutOrStdout())
 	sub, err := s.open(cmd.Context(), c, client.SubscribeOptions{
-		Filters: filters, From: startOf(p), UntilTip: s.untilTip, OnWait: connect.Waiting(bar),
+		Filters: filters, From: startOf(p), UntilTip: s.untilTip, OnWait: connect.Waiting(bar), OnExpired: expired(bar),
 	})
 	if err != nil {
 		return s.Explain(err)
@@ -124,6 +125,22 @@ func (s *subscribeCmd) open(ctx context.Context, c *client.Client, o client.Subs
 		return nil, fmt.Errorf("%w after %s: %s", client.ErrUnavailable, s.timeout, why)
 	}
 	return sub, err
+}
+
+// expiredTold is how many topics are named whose messages had expired.
+const expiredTold = 10
+
+// expired prints to w which messages a policy of their subtree had let go.
+func expired(w io.Writer) func(client.Expired) {
+	told := 0
+	return func(e client.Expired) {
+		switch told++; {
+		case told <= expiredTold:
+			fmt.Fprintf(w, "chorale: messages of %s behind seq %s up to %s had expired before they were delivered\n", e.Topic, show.Count(e.After), show.Count(e.Last))
+		case told == expiredTold+1:
+			fmt.Fprintln(w, "chorale: further messages had expired, too; no more of them are named")
+		}
+	}
 }
 
 // startOf is a position in the client's words.

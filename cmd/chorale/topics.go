@@ -12,9 +12,11 @@ import (
 )
 
 const topicsLong = `Show the topics that the filters match (all, without any) as a tree, with the
-messages and encoded bytes of each and of everything below it.
+messages and encoded bytes of each and of everything below it: all that was ever
+stored, also what retention has let go since.
 
---json prints a line per topic instead: name, messages, bytes, last_seq.`
+--json prints a line per topic instead: name, messages, bytes, last_seq; and gone_before,
+the seq before which a policy of its subtree has let everything go.`
 
 type topicsCmd struct {
 	connect.Connection
@@ -47,6 +49,7 @@ type jsonTopic struct {
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 	LastSeq  uint64 `json:"last_seq"`
+	Gone     uint64 `json:"gone_before,omitempty"`
 }
 
 func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
@@ -69,7 +72,7 @@ func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
 			return t.Explain(err)
 		}
 		if t.json {
-			if err := encoder.Encode(jsonTopic{s.Name, s.Messages, s.Bytes, s.LastSeq}); err != nil {
+			if err := encoder.Encode(jsonTopic{s.Name, s.Messages, s.Bytes, s.LastSeq, s.FloorSeq}); err != nil {
 				return err
 			}
 		} else {

@@ -13,6 +13,7 @@ import (
 	"chorale/client"
 	"chorale/cmd/settings"
 	"chorale/cmd/show"
+	"chorale/retention"
 )
 
 // Side is one of the two clusters.
@@ -26,6 +27,8 @@ type Side struct {
 type Result struct {
 	First, Last uint64
 	Bytes       int64 // of payloads
+	// Gone are those of them that the rules of subtrees have let go, on one side at least.
+	Gone uint64
 	// Clusters and Kept are of the sides, in order: ids, and the seqs that each has.
 	Clusters [2]string
 	Kept     [2][2]uint64
@@ -93,7 +96,9 @@ func distinct(a, b Side) error {
 // stream is a subscription that is read message by message.
 type stream struct {
 	*client.Subscription
-	name string
+	side   Side
+	next   *client.Delivery // read, and not asked for yet
+	floors *retention.Floors
 }
 
 // open subscribes, and to the cluster of the status only: a node that did not answer
@@ -101,7 +106,7 @@ type stream struct {
 func (r *Result) open(ctx context.Context, s Side, w *Watch) (stream, error) {
 	from := client.Position{Cluster: s.status.ClusterId, Seq: r.First - 1, Filters: []string{"**"}}
 	sub, err := s.Client.Subscribe(ctx, client.SubscribeOptions{From: client.Resume(from), UntilTip: true, OnWait: w.of(s)})
-	return stream{sub, s.Name}, err
+	return stream{Subscription: sub, side: s}, err
 }
 
 func (r *Result) read(ctx context.Context, a, b Side, w *Watch) error {
@@ -124,8 +129,14 @@ func (r *Result) read(ctx context.Context, a, b Side, w *Watch) error {
 		if err != nil {
 			return err
 		}
-		if what := differ(m, n); what != "" {
-			return &Difference{seq, fmt.Sprintf("%s: at %s %s, at %s %s", what, x.name, brief(m), y.name, brief(n))}
+		if m == nil || n == nil {
+			if err := r.lacking(ctx, seq, &x, m, &y, n); err != nil {
+				return err
+			}
+			continue
+		}
+		if what := differ(*m, *n); what != "" {
+			return &Difference{seq, fmt.Sprintf("%s: at %s %s, at %s %s", what, x.side.Name, brief(*m), y.side.Name, brief(*n))}
 		}
 		r.Bytes += int64(len(m.Payload))
 		if seq%1024 == 0 {
@@ -135,13 +146,61 @@ func (r *Result) read(ctx context.Context, a, b Side, w *Watch) error {
 	return nil
 }
 
-// at is the next message, which must have that seq: all are wanted.
-func (s stream) at(ctx context.Context, seq uint64) (client.Delivery, error) {
-	d, err := s.Next(ctx)
-	if errors.Is(err, io.EOF) || err == nil && d.Seq != seq {
-		return d, &Difference{seq, "it is missing at " + s.name}
+// at is the message with that seq, nil if the stream goes on behind it.
+func (s *stream) at(ctx context.Context, seq uint64) (*client.Delivery, error) {
+	if s.next == nil {
+		d, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.next = &d
 	}
-	return d, err
+	if s.next.Seq != seq {
+		return nil, nil
+	}
+	d := s.next
+	s.next = nil
+	return d, nil
+}
+
+// lacking judges a seq of which a side has no message: a Difference, unless a floor of that side
+// explains it. That one is missing on both sides the client has proved to be explained.
+func (r *Result) lacking(ctx context.Context, seq uint64, x *stream, m *client.Delivery, y *stream, n *client.Delivery) error {
+	lacks, d := y, m
+	if m == nil {
+		lacks, d = x, n
+	}
+	if d != nil {
+		gone, err := lacks.gone(ctx, d.Topic, seq)
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return &Difference{seq, "it is missing at " + lacks.side.Name}
+		}
+	}
+	r.Gone++
+	return nil
+}
+
+// gone reports whether a message of a topic has gone, as the side says now.
+func (s *stream) gone(ctx context.Context, topic string, seq uint64) (bool, error) {
+	if s.floors.Of(topic) > seq {
+		return true, nil
+	}
+	kept, err := s.side.Client.Retention(ctx)
+	if err != nil {
+		return false, err
+	}
+	var floors []retention.Floor
+	for _, f := range kept.Floors {
+		floors = append(floors, retention.Floor{Filter: f.Filter, Seq: f.Seq})
+	}
+	s.floors = retention.NewFloors(floors)
+	return s.floors.Of(topic) > seq, nil
 }
 
 // differ says what is not the same; "" if all is.

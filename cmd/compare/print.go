@@ -28,6 +28,9 @@ func Print(w io.Writer, r Result, names [2]string, d *Difference) error {
 	default:
 		fmt.Fprintf(t, "\nMessages %s to %s are identical, %s of payloads.\n", show.Count(r.First), show.Count(r.Last), show.Bytes(uint64(r.Bytes)))
 	}
+	if r.Gone > 0 {
+		fmt.Fprintf(t, "%s of them could not be compared: the retention of subtrees has let them go on one side or both.\n", show.Count(r.Gone))
+	}
 	return t.Flush()
 }
 
@@ -44,10 +47,11 @@ func PrintJSON(w io.Writer, r Result, names [2]string, d *Difference) error {
 		First     uint64  `json:"first_seq"`
 		Last      uint64  `json:"last_seq"`
 		Bytes     int64   `json:"payload_bytes"`
+		Gone      uint64  `json:"gone"`
 		Identical bool    `json:"identical"`
 		Seq       uint64  `json:"difference_seq,omitempty"`
 		What      string  `json:"difference,omitempty"`
-	}{First: r.First, Last: r.Last, Bytes: r.Bytes, Identical: d == nil}
+	}{First: r.First, Last: r.Last, Bytes: r.Bytes, Gone: r.Gone, Identical: d == nil}
 	for i, name := range names {
 		out.Sides[i] = side{r.Clusters[i], name, r.Kept[i][0], r.Kept[i][1]}
 	}

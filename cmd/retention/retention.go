@@ -2,40 +2,54 @@
 package retention
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
+	"context"
+	"errors"
+	"slices"
 	"strings"
-	"time"
 
 	"chorale/api"
+	"chorale/client"
 	"chorale/cmd/connect"
 	"chorale/cmd/settings"
-	"chorale/cmd/show"
+	"chorale/retention"
 
 	"github.com/spf13/cobra"
 )
 
 const retentionLong = `Show and change what the cluster keeps. Without a policy it keeps everything.
 
-A policy has a filter, ** for the whole stream (others are not possible yet), and a
-limit of age, of bytes, or of both: then what breaks either may go.
+A policy has a filter and a limit of age, of bytes, or of both: then what breaks
+either may go. The filter is one of
 
-What goes are the oldest ranges of files, as a whole: a range goes when its newest
-message is older than the age, or when the ranges behind it have the bytes. So
+  **      the whole stream
+  a/b/**  a subtree: a/b and all below it
+  a/b     one topic
+
+Each policy applies by itself: a message goes when any one that its topic falls under
+lets it go. So a week for app/debug/** and a year for ** keep debug messages for a
+week; a year for app/debug/** and a week for ** do too.
+
+Of the whole stream go the oldest ranges of files, as a whole: a range goes when its
+newest message is older than the age, or when the ranges behind it have the bytes. So
 somewhat more is kept than was asked for, never less; the newest range, and what is
-in no file yet, stays in any case. Ages are of stream time, which the leader's clock
-moves.
+in no file yet, stays in any case.
 
-Who reads or starts before the oldest kept message gets an error that names it.`
+Of a subtree go its messages: by age, a thirty-second of the age late at most; by bytes
+of its records up to the start of a range of files. They are not delivered any more;
+their bytes stay on the disks until the whole stream goes there.
 
-const setRetentionLong = `Set the policy of the whole stream, in the place of the one before. All messages
-that it does not keep are deleted on all nodes within seconds, for ever.
+Ages are of stream time, which the leader's clock moves. Who reads or starts where all
+that it wants has gone gets an error that names the oldest seq that is left.`
 
-Whole ranges of files go: about an eighth more than asked for may stay, and the
-newest range always does.
+const setRetentionLong = `Set the policy of a filter, in the place of the one before: ** for the whole stream,
+a/b/** for a subtree, a/b for one topic. All messages that it does not keep are gone on
+all nodes within seconds, for ever. The policies of other filters stay as they are.
 
---age is a time (90m, 36h, 7d), --bytes a size of files, as status shows them.`
+--age is a time (90m, 36h, 7d). --bytes is a size: for ** of files, as status shows them;
+for a subtree or topic of its records, as topics shows them.`
+
+const clearRetentionLong = `Remove the policy of a filter, so that it lets nothing more go. What is gone stays gone:
+retention list shows it as long as the cluster lives.`
 
 type retentionCmd struct {
 	connect.Connection
@@ -47,11 +61,12 @@ type retentionCmd struct {
 // New makes the command; each of its parts connects by itself.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "retention",
-		Short:   "Show and change what is kept, by age and by bytes",
-		Long:    retentionLong,
-		Example: "  chorale retention list\n  chorale retention set '**' --age 30d --bytes 500GiB\n  chorale retention clear '**'",
-		Args:    cobra.NoArgs,
+		Use:   "retention",
+		Short: "Show and change what is kept, by age and by bytes",
+		Long:  retentionLong,
+		Example: "  chorale retention list\n  chorale retention set '**' --age 365d --bytes 500GiB\n" +
+			"  chorale retention set 'app/debug/**' --age 7d\n  chorale retention clear 'app/debug/**'",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return settings.Usagef("retention needs one of list, set and clear")
 		},
@@ -64,57 +79,105 @@ func New() *cobra.Command {
 	}
 	add(&list, &cobra.Command{
 		Use: "list", Short: "Show the policies, and what is kept", Args: cobra.NoArgs, RunE: list.list,
-		Long: "Show the policies, the oldest kept message and the bytes of all files.",
+		Long: "Show the policies, what has gone by them, the oldest kept message and the bytes of all files.",
 	})
 	change := &cobra.Command{
 		Use: "set FILTER", Short: "Set a policy: what it does not keep is deleted", Long: setRetentionLong,
-		Example: "  chorale retention set '**' --age 30d", Args: cobra.ExactArgs(1), RunE: set.set,
+		Example: "  chorale retention set '**' --age 30d\n  chorale retention set 'app/debug/**' --age 7d --bytes 10GiB", Args: cobra.ExactArgs(1), RunE: set.set,
 	}
 	change.Flags().Var(&set.age, "age", "delete what is older")
 	change.Flags().Var(&set.bytes, "bytes", "delete the oldest beyond this")
 	add(&set, change)
 	add(&drop, &cobra.Command{
 		Use: "clear FILTER", Short: "Remove a policy: nothing more is deleted", Args: cobra.ExactArgs(1), RunE: drop.drop,
-		Long: "Remove the policy of a filter, so that nothing more is deleted. What is gone stays gone.",
+		Long: clearRetentionLong, Example: "  chorale retention clear 'app/debug/**'",
 	})
 	return cmd
 }
 
-// wholeStream makes any other filter an error of usage.
-func wholeStream(filter string) error {
-	if filter != "**" {
-		return settings.Usagef("filter %q: only '**', the whole stream, can have a policy", filter)
+// check makes a filter that no policy can have an error of usage.
+func check(filter string) error {
+	if filter == retention.WholeStream {
+		return nil
+	}
+	if err := retention.CheckFilter(filter); err != nil {
+		return settings.Usagef("%w; '**' is the whole stream", err)
 	}
 	return nil
 }
 
 func (r *retentionCmd) set(cmd *cobra.Command, filters []string) error {
-	if err := wholeStream(filters[0]); err != nil {
+	if err := check(filters[0]); err != nil {
 		return err
 	}
 	if r.age == 0 && r.bytes == 0 {
 		return settings.Usagef("set needs --age, --bytes or both; clear removes a policy")
 	}
-	return r.change(cmd, &api.RetentionPolicy{Filter: filters[0], MaxAge: int64(r.age), MaxBytes: uint64(r.bytes)})
+	policy := &api.RetentionPolicy{Filter: filters[0], MaxAge: int64(r.age), MaxBytes: uint64(r.bytes)}
+	return r.change(cmd, filters[0], policy)
 }
 
 func (r *retentionCmd) drop(cmd *cobra.Command, filters []string) error {
-	if err := wholeStream(filters[0]); err != nil {
+	if err := check(filters[0]); err != nil {
 		return err
 	}
-	return r.change(cmd)
+	return r.change(cmd, filters[0], nil)
 }
 
-func (r *retentionCmd) change(cmd *cobra.Command, policies ...*api.RetentionPolicy) error {
+// change puts a policy, or none, in the place of that of the filter.
+func (r *retentionCmd) change(cmd *cobra.Command, filter string, policy *api.RetentionPolicy) error {
 	c, err := r.Connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.SetRetention(cmd.Context(), policies...); err != nil {
+	switch {
+	case filter != retention.WholeStream:
+		err = changeRule(cmd.Context(), c, filter, policy)
+	case policy != nil:
+		err = c.SetRetention(cmd.Context(), policy)
+	default:
+		err = c.SetRetention(cmd.Context())
+	}
+	if err != nil {
 		return r.Explain(err)
 	}
 	return r.list(cmd, nil)
+}
+
+// tries is how often a change of a rule is made again when somebody else changed another one
+// at the same time.
+const tries = 5
+
+func changeRule(ctx context.Context, c *client.Client, filter string, policy *api.RetentionPolicy) error {
+	for try := 1; ; try++ {
+		kept, err := c.Retention(ctx)
+		if err != nil {
+			return err
+		}
+		rules := slices.DeleteFunc(slices.Clone(kept.Rules), func(p *api.RetentionPolicy) bool { return p.Filter == filter })
+		if policy != nil {
+			rules = append(rules, policy)
+		} else if len(rules) == len(kept.Rules) {
+			return unknown(filter, rules)
+		}
+		err = c.SetRules(ctx, kept.RulesNumber, rules...)
+		if !errors.Is(err, client.ErrRulesChanged) || try == tries {
+			return err
+		}
+	}
+}
+
+// unknown says which policies there are.
+func unknown(filter string, rules []*api.RetentionPolicy) error {
+	if len(rules) == 0 {
+		return settings.Usagef("there is no policy for %q, nor for any other subtree", filter)
+	}
+	var names []string
+	for _, p := range rules {
+		names = append(names, "'"+p.Filter+"'")
+	}
+	return settings.Usagef("there is no policy for %q: there are some for %s", filter, strings.Join(names, ", "))
 }
 
 func (r *retentionCmd) list(cmd *cobra.Command, _ []string) error {
@@ -131,52 +194,4 @@ func (r *retentionCmd) list(cmd *cobra.Command, _ []string) error {
 		return printKeptJSON(cmd.OutOrStdout(), kept)
 	}
 	return printKept(cmd.OutOrStdout(), kept)
-}
-
-func printKept(w io.Writer, kept *api.GetRetentionResponse) error {
-	var b strings.Builder
-	for _, p := range kept.Policies {
-		fmt.Fprintf(&b, "%s", p.Filter)
-		if p.MaxAge > 0 {
-			fmt.Fprintf(&b, "  age %v", (*settings.Age)(&p.MaxAge))
-		}
-		if p.MaxBytes > 0 {
-			fmt.Fprintf(&b, "  bytes %s", show.Bytes(p.MaxBytes))
-		}
-		b.WriteByte('\n')
-	}
-	if len(kept.Policies) == 0 {
-		b.WriteString("no policy: everything is kept\n")
-	}
-	fmt.Fprintf(&b, "oldest  seq %s", show.Count(kept.OldestSeq))
-	if kept.OldestTime > 0 {
-		fmt.Fprintf(&b, " of %s", time.Unix(0, kept.OldestTime).Format(time.DateTime))
-	}
-	fmt.Fprintf(&b, "\nfiles   %s\n", show.Bytes(kept.Bytes))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// jsonKept is what is kept, on stdout. Times are ns.
-type jsonKept struct {
-	Policies   []jsonPolicy `json:"policies"`
-	OldestSeq  uint64       `json:"oldest_seq"`
-	OldestTime int64        `json:"oldest_time"`
-	Bytes      uint64       `json:"bytes"`
-}
-
-type jsonPolicy struct {
-	Filter   string `json:"filter"`
-	MaxAge   int64  `json:"max_age"`
-	MaxBytes uint64 `json:"max_bytes"`
-}
-
-func printKeptJSON(w io.Writer, kept *api.GetRetentionResponse) error {
-	out := jsonKept{Policies: []jsonPolicy{}, OldestSeq: kept.OldestSeq, OldestTime: kept.OldestTime, Bytes: kept.Bytes}
-	for _, p := range kept.Policies {
-		out.Policies = append(out.Policies, jsonPolicy{p.Filter, p.MaxAge, p.MaxBytes})
-	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(out)
 }

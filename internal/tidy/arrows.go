@@ -13,25 +13,26 @@ const module = "chorale/"
 // rooms listed beside it, its own sub-rooms and nothing else of the tree. Tests
 // may look further, because they put the rooms together.
 var arrows = map[string][]string{
-	"topic":   {},
-	"message": {},
-	"disk":    {},
+	"topic":     {},
+	"retention": {"topic"},
+	"message":   {},
+	"disk":      {},
 
 	"tip":      {"topic", "message"},
 	"segments": {"topic", "message", "disk"},
 
 	"membership": {},
 	"api":        {},
-	"raftfsm":    {"topic", "message", "disk", "tip", "segments"},
-	"recovery":   {"topic", "message", "disk", "tip", "segments"},
+	"raftfsm":    {"topic", "retention", "message", "disk", "tip", "segments"},
+	"recovery":   {"topic", "retention", "message", "disk", "tip", "segments"},
 	"compactor":  {"topic", "message", "disk", "segments"},
 
-	"node":   {"topic", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
-	"client": {"api", "message", "topic"},
+	"node":   {"topic", "retention", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
+	"client": {"api", "message", "topic", "retention"},
 	"backup": {"disk", "segments", "raftfsm"},
 
-	"bench": {"topic", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv", "internal/procs"},
-	"cmd":   {"topic", "message", "disk", "segments", "compactor", "api", "node", "client", "backup", "bench", "internal/tsv"},
+	"bench": {"topic", "retention", "message", "disk", "tip", "segments", "api", "raftfsm", "recovery", "compactor", "node", "client", "internal/tsv", "internal/procs"},
+	"cmd":   {"topic", "retention", "message", "disk", "segments", "compactor", "api", "node", "client", "backup", "bench", "internal/tsv"},
 
 	"jepsen":             {"client", "message", "topic", "internal/tsv", "internal/procs"},
 	"internal/tidy":      {},

@@ -8,14 +8,14 @@ import (
 )
 
 // pure are the rooms whose results depend on their input alone.
-var pure = []string{"topic", "message", "tip", "segments", "recovery", "raftfsm", "compactor"}
+var pure = []string{"topic", "retention", "message", "tip", "segments", "recovery", "raftfsm", "compactor"}
 
 // starters are the rooms that may start goroutines outside of tests. In cmd it is
 // the one that reads stdin.
 var starters = []string{"node", "client", "jepsen", "cmd"}
 
 // fileless are the rooms that reach files through disk, or not at all.
-var fileless = []string{"topic", "message", "tip", "segments", "recovery", "raftfsm", "compactor", "membership", "api"}
+var fileless = []string{"topic", "retention", "message", "tip", "segments", "recovery", "raftfsm", "compactor", "membership", "api"}
 
 // clocks are the functions of package time that read or wait for the real clock.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}

@@ -12,6 +12,7 @@ import (
 
 	"chorale/jepsen/history"
 	"chorale/jepsen/model"
+	"chorale/topic"
 )
 
 // Finding is one anomaly.
@@ -121,18 +122,43 @@ func skippedByTime(f *findings, r history.Read, stream []history.Message) {
 	}
 }
 
+// compare looks for the first message that was delivered and not wanted, or the other way
+// round, but for those that a floor explains which the reader was told.
 func compare(f *findings, r history.Read, want []history.Message) {
-	for i := range max(len(want), len(r.Messages)) {
+	got := r.Messages
+	for len(want) > 0 || len(got) > 0 {
 		switch {
-		case i >= len(want):
-			f.add("reader %d on %s %q (%d, %d]: delivered %v too much", r.Reader, r.Node, r.Filters, r.After, r.To, r.Messages[i])
-		case i >= len(r.Messages):
-			f.add("reader %d on %s %q (%d, %d]: lacks %v", r.Reader, r.Node, r.Filters, r.After, r.To, want[i])
-		case !equal(want[i], r.Messages[i]):
-			f.add("reader %d on %s %q (%d, %d]: delivered %v instead of %v", r.Reader, r.Node, r.Filters, r.After, r.To, r.Messages[i], want[i])
+		case len(want) > 0 && len(got) > 0 && equal(want[0], got[0]):
+			if Gone(r.Gone, got[0]) {
+				f.add("reader %d on %s %q (%d, %d]: delivered %v, which had gone", r.Reader, r.Node, r.Filters, r.After, r.To, got[0])
+				return
+			}
+			want, got = want[1:], got[1:]
+		case len(want) > 0 && Gone(r.Floors, want[0]):
+			want = want[1:]
+		case len(want) == 0:
+			f.add("reader %d on %s %q (%d, %d]: delivered %v too much", r.Reader, r.Node, r.Filters, r.After, r.To, got[0])
+			return
+		case len(got) == 0:
+			f.add("reader %d on %s %q (%d, %d]: lacks %v", r.Reader, r.Node, r.Filters, r.After, r.To, want[0])
+			return
 		default:
+			f.add("reader %d on %s %q (%d, %d]: delivered %v instead of %v", r.Reader, r.Node, r.Filters, r.After, r.To, got[0], want[0])
+			return
+		}
+	}
+}
+
+// Gone reports whether a message lies below one of the floors.
+func Gone(floors []history.Floor, m history.Message) bool {
+	for _, f := range floors {
+		if m.Seq >= f.Seq {
 			continue
 		}
-		return
+		filters, err := topic.ParseFilters(f.Filter)
+		if err != nil || filters.Match(m.Topic) {
+			return err == nil
+		}
 	}
+	return false
 }

@@ -76,6 +76,15 @@ func TestAGoodHistoryIsGood(t *testing.T) {
 	}
 }
 
+func TestAFloorExplainsWhatIsMissing(t *testing.T) {
+	h, stream := good()
+	h.Reads[0].Floors = []history.Floor{{Filter: "a/y", Seq: 2}, {Filter: "a/x/**", Seq: 2}}
+	h.Reads[0].Messages = h.Reads[0].Messages[1:]
+	if found := All(h, stream); len(found) > 0 {
+		t.Fatal(found)
+	}
+}
+
 func TestEachAnomalyIsFound(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -172,6 +181,15 @@ func TestEachAnomalyIsFound(t *testing.T) {
 		}, []string{"broken-chain"}},
 		{"a reader lacks a message", func(h *history.History, s []history.Message) []history.Message {
 			h.Reads[0].Messages = h.Reads[0].Messages[:1]
+			return s
+		}, []string{"wrong-read"}},
+		{"a reader lacks a message that no floor explains", func(h *history.History, s []history.Message) []history.Message {
+			h.Reads[0].Floors = []history.Floor{{Filter: "a/**", Seq: 2}, {Filter: "b/**", Seq: 9}}
+			h.Reads[0].Messages = h.Reads[0].Messages[:1]
+			return s
+		}, []string{"wrong-read"}},
+		{"a reader gets what had gone", func(h *history.History, s []history.Message) []history.Message {
+			h.Reads[0].Gone = []history.Floor{{Filter: "a/x", Seq: 2}}
 			return s
 		}, []string{"wrong-read"}},
 		{"a reader gets a message twice", func(h *history.History, s []history.Message) []history.Message {

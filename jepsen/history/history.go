@@ -78,6 +78,16 @@ type Read struct {
 	After    uint64    `json:"after"`
 	To       uint64    `json:"to"` // the last resume position
 	Messages []Message `json:"messages"`
+	// Gone are the floors that the node knew when the session began, Floors those that the
+	// session was told.
+	Gone   []Floor `json:"gone,omitempty"`
+	Floors []Floor `json:"floors,omitempty"`
+}
+
+// Floor says that everything before Seq has gone of the topics that a filter matches.
+type Floor struct {
+	Filter string `json:"filter"`
+	Seq    uint64 `json:"seq"`
 }
 
 // Fault is one thing that was done to the cluster.

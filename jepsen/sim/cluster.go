@@ -94,9 +94,10 @@ func newCluster(o Options) *cluster {
 	}
 	c.plan.replaced = c.rng("replaced", 0).IntN(3) == 0
 	c.plan.retained = c.rng("retained", 0).IntN(4) == 0
+	c.plan.ruled = c.rng("ruled", 0).IntN(2) == 0
 	c.plan.earliest = level.Built().Highest
 	if rng := c.rng("upgraded", 0); rng.IntN(3) == 0 {
-		c.plan.earliest = pick(rng, level.First, level.Stores, level.Retention, level.Members)
+		c.plan.earliest = pick(rng, level.First, level.Stores, level.Retention, level.Members, level.Logged)
 	}
 	if c.plan.retained {
 		c.plan.earliest = max(c.plan.earliest, level.Retention)

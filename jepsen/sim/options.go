@@ -43,6 +43,7 @@ type plan struct {
 	compactRate               int64
 	replaced                  bool        // machines are removed, get an empty disk and join again
 	retained                  bool        // now and then the stream's retention changes
+	ruled                     bool        // now and then the rules of subtrees change
 	earliest                  level.Level // that the first builds read
 }
 

@@ -2,26 +2,31 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
-	"chorale/node/engine"
-	"chorale/raftfsm"
+	"chorale/jepsen/sim/limits"
 )
 
-// retain changes the stream's retention now and then, until ctx ends; in the end
-// everything that is left is kept, so that the final readers all get the same.
+// retain changes what is kept, until ctx ends.
 func (c *cluster) retain(ctx context.Context) {
-	rng := c.rng("retainer", 0)
-	for ctx.Err() == nil {
-		select {
-		case <-time.After(time.Duration(rng.Int64N(int64(3 * time.Second)))):
-		case <-ctx.Done():
+	limits.Operator{Rng: c.rng("retainer", 0), Stream: c.plan.retained, Rules: c.plan.ruled, Try: c.lead, Insist: c.insist}.Run(ctx)
+}
+
+// sameFloors waits until all nodes know the same floors, so that they deliver the same.
+func (c *cluster) sameFloors() {
+	var known map[string]bool
+	for deadline := time.Now().Add(settleWithin); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		known = map[string]bool{}
+		for _, m := range c.machines {
+			if p := m.process(); p != nil {
+				s := p.engine.Subtrees()
+				known[fmt.Sprint(s.Rules, s.Floors.List())] = true
+			}
 		}
-		r := raftfsm.Retention{Age: int64(pick(rng, 0, time.Second, 4*time.Second)), Bytes: pick(rng, 0, int64(4<<10), 64<<10)}
-		// A try: where nobody leads, the one before stays.
-		_ = c.lead(func(ctx context.Context, e *engine.Engine) error { return e.SetRetention(ctx, r) })
+		if len(known) < 2 {
+			return
+		}
 	}
-	c.insist("the end of the retention", func(ctx context.Context, e *engine.Engine) error {
-		return e.SetRetention(ctx, raftfsm.Retention{})
-	})
+	c.found("diverged", "%v after everything was healed nodes know other rules or floors: %v", settleWithin, known)
 }

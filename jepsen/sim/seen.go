@@ -15,7 +15,8 @@ var events = []string{
 	"a retry was a duplicate", "a condition failed", "a number was missing", "an outcome stayed unknown", "a batch was refused",
 	"a reader resumed on another node", "a reader fell behind the tip", "a reader passed 1000 messages",
 	"a node ended by itself", "a file was damaged", "a file was damaged on all machines", "all machines were down at once",
-	"a machine was replaced", "a machine was upgraded", "messages expired", "a reader was overtaken by the retention",
+	"a machine was replaced", "a machine was upgraded", "messages expired", "messages of a subtree expired", "a reader was told of a floor",
+	"a reader was overtaken by the retention",
 }
 
 // saw notes an event.
@@ -52,6 +53,9 @@ func (c *cluster) look(h *history.History) {
 			c.saw("a reader resumed on another node")
 		}
 		last[r.Reader] = r.Node
+		if len(r.Floors) > 0 {
+			c.saw("a reader was told of a floor")
+		}
 		if len(r.Messages) > 1000 && r.Reader < finals {
 			c.saw("a reader passed 1000 messages")
 		}

@@ -5,15 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"testing/synctest"
 	"time"
 
 	"chorale/jepsen/check"
 	"chorale/jepsen/history"
+	"chorale/jepsen/sim/fixed"
 	"chorale/node/engine"
 )
 
@@ -40,7 +39,7 @@ type Report struct {
 
 // Run runs one history. It must be called inside a bubble of testing/synctest.
 func Run(o Options) Report {
-	defer collect()()
+	defer fixed.Collect()()
 	c := newCluster(o)
 	for _, m := range c.machines {
 		m.start()
@@ -63,11 +62,11 @@ func Run(o Options) Report {
 	}
 	c.compareFiles()
 	c.checkLevel()
-	var applied uint64
+	var applied, oldest uint64
 	for _, m := range c.machines {
 		if p := m.process(); p != nil {
 			s := p.engine.Status()
-			applied = max(applied, s.Applied)
+			applied, oldest = max(applied, s.Applied), max(oldest, s.Oldest)
 			if s.Stores > 0 {
 				c.saw("segments became stores")
 			}
@@ -87,10 +86,15 @@ func Run(o Options) Report {
 		r.Findings = append(r.Findings, check.Same(c.machines[0].name, streams[0], c.machines[i+1].name, s)...)
 	}
 	truth, findings := c.ledger.Replay(applied)
+	if len(truth.Floors) > 0 {
+		c.saw("messages of a subtree expired")
+	}
 	r.Findings = append(r.Findings, findings...)
-	r.Findings = append(r.Findings, truth.Compare(r.History, r.Stream)...)
-	if len(r.Stream) > 0 && r.Stream[0].Seq > 1 {
+	r.Findings = append(r.Findings, truth.Compare(r.History, r.Stream, oldest)...)
+	if oldest > 1 {
 		c.saw("messages expired")
+	}
+	if len(r.Stream) < len(truth.Stream) {
 		r.Stream = truth.Stream
 	}
 	r.Findings = append(r.Findings, check.All(r.History, r.Stream)...)
@@ -140,7 +144,7 @@ func (c *cluster) storm() {
 	if c.plan.replaced {
 		c.operating.Go(func() { (&operator{c, c.rng("operator", 0)}).run(ctx) })
 	}
-	if c.plan.retained {
+	if c.plan.retained || c.plan.ruled {
 		c.operating.Go(func() { c.retain(ctx) })
 	}
 	harm.Wait()
@@ -181,6 +185,7 @@ const finals = 100
 // readAll reads everything from each node, by readers from that number on, and lets
 // no node lag behind what clients or nodes know to be stored.
 func (c *cluster) readAll(reader int) [][]history.Message {
+	c.sameFloors()
 	var head uint64
 	for _, m := range c.machines {
 		if p := m.process(); p != nil {
@@ -273,38 +278,4 @@ func (m *machine) files() (map[string][]byte, error) {
 		}
 	}
 	return out, nil
-}
-
-// collectAbove is the heap above which the garbage is collected, or twice what was left
-// of it the last time, if that is more.
-const collectAbove = 48 << 20
-
-// collect collects garbage until its result is called. It runs without the
-// collector's own choice of moments, because that would move goroutines; so it
-// happens when all others are blocked.
-func collect() (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		above := uint64(collectAbove)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(500 * time.Millisecond):
-			}
-			synctest.Wait()
-			var m runtime.MemStats
-			if runtime.ReadMemStats(&m); m.HeapAlloc <= above {
-				continue
-			}
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			above = max(collectAbove, 2*m.HeapAlloc)
-		}
-	})
-	return func() {
-		close(done)
-		wg.Wait()
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chorale/jepsen/history"
+	"chorale/jepsen/sim/limits"
 	"chorale/message"
 	"chorale/node/engine"
 	"chorale/segments"
@@ -106,13 +107,14 @@ func (s *subscriber) session(ctx context.Context, m *machine, length time.Durati
 		q = engine.SubscribeRequest{After: s.at}
 	}
 	q.Filters, q.UntilTip = s.filters, to == 0 && s.rng.IntN(4) == 0
+	gone := limits.Floors(p.engine.Subtrees().Floors.List())
 	sub, err := p.engine.Subscribe(ctx, q)
 	if err != nil {
 		s.refused(ctx, m, q, err)
 		return
 	}
 	defer sub.Close()
-	r := history.Read{Reader: s.id, Node: m.name, Filters: s.filters, Oldest: sub.Oldest, After: sub.After, To: sub.After}
+	r := history.Read{Reader: s.id, Node: m.name, Filters: s.filters, Oldest: sub.Oldest, After: sub.After, To: sub.After, Gone: gone}
 	if !s.started {
 		r.FromTime = q.FromTime
 	}
@@ -131,7 +133,7 @@ const again = 1_000_000_000
 // overtaken is for a reader whose next message has expired: it begins anew with what is
 // left, as another reader.
 func (s *subscriber) overtaken(m *machine, err error) {
-	if !s.c.plan.retained {
+	if !s.c.plan.retained && !s.c.plan.ruled {
 		s.c.found("bad-read", "reader %d on %s behind %d: %v, although everything is kept", s.id, m.name, s.at, err)
 	}
 	s.c.saw("a reader was overtaken by the retention")
@@ -153,6 +155,7 @@ func (s *subscriber) read(ctx context.Context, p *process, sub *engine.Subscript
 			s.c.found("bad-read", "reader %d on %s behind %d: %v", s.id, r.Node, r.To, bad)
 			return nil
 		}
+		r.Floors = append(r.Floors, limits.Floors(sub.Floors())...)
 		r.Messages, r.To = append(r.Messages, ms...), max(r.To, progress.Scanned)
 		switch {
 		case errors.Is(err, io.EOF):

@@ -130,7 +130,7 @@ func (e *Engine) direct(ctx context.Context) {
 	var g errgroup.Group
 	defer func() { _ = g.Wait() }()
 	g.Go(func() error {
-		e.expire(ctx)
+		e.retaining().Run(ctx)
 		return nil
 	})
 	for {
@@ -168,7 +168,8 @@ var (
 
 // nextPlan proposes what is due. An error means that it is still due.
 func (e *Engine) nextPlan(ctx context.Context) error {
-	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.planning())
+	r := e.machine.FSM.View().Retention // a range goes as a whole: that bounds how large it may become
+	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.settings.Compaction.Within(r.Bytes, r.Age))
 	if !due {
 		return errNothingToDo
 	}

@@ -60,7 +60,8 @@ func (c *cluster) unsettled() string {
 			continue
 		}
 		m := n.engine.history.Manifest()
-		_, due := compactor.Choose(compactor.Ranges(m), n.engine.planning())
+		r := n.engine.machine.FSM.View().Retention
+		_, due := compactor.Choose(compactor.Ranges(m), n.engine.settings.Compaction.Within(r.Bytes, r.Age))
 		plan, _ := n.engine.machine.FSM.Plan()
 		if missing := len(n.engine.history.Missing()); due || plan.Index != 0 || missing > 0 {
 			return fmt.Sprintf("%s: due %v, plan %d, %d missing", n.id, due, plan.Index, missing)

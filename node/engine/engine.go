@@ -144,15 +144,15 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		Topics: e.topics, Tip: e.tip, History: e.history, Halt: e.halt, Mismatch: e.mismatch, Reads: s.Reads,
 	}), e.dog, func() { e.filler.Again() })
 	e.filler = filling.New(filling.Options{
-		Source: e.source(), Still: e.machine.Still, Ready: e.caughtUp.Done(), Log: e.log.Named("tip"),
+		Source: recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}, Still: e.machine.Still, Ready: e.caughtUp.Done(), Log: e.log.Named("tip"),
 	})
 	e.roster = e.newRoster()
 	return e, nil
 }
 
-// source is what all readers of the stream read.
+// source is what subscriptions read. The tip is filled with what has gone of subtrees too.
 func (e *Engine) source() recovery.Source {
-	return recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics}
+	return recovery.Source{History: e.history, Tip: e.tip, Topics: e.topics, Floors: e.machine.FSM.Floors}
 }
 
 func (e *Engine) halt(err error) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"chorale/node/engine/roster"
+	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 )
@@ -33,6 +34,9 @@ func (e *Engine) Members() members.List {
 
 // Level is that of the log, zero as long as it has none.
 func (e *Engine) Level() level.Mark { return e.machine.FSM.View().Level }
+
+// Subtrees are the rules of subtrees and what has gone by them, as far as this node knows.
+func (e *Engine) Subtrees() kept.State { return e.machine.FSM.Kept() }
 
 // Health is how far this node is. What it is building itself is not missing.
 func (e *Engine) Health() roster.Health {

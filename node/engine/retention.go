@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"chorale/compactor"
+	"chorale/node/engine/retaining"
 	"chorale/raftfsm"
+	"chorale/raftfsm/kept"
+	"chorale/retention"
 )
-
-// expireCheck is how often a leader looks for what has expired.
-const expireCheck = time.Second
 
 // Kept is the retention, and what is kept at the moment.
 type Kept struct {
@@ -19,6 +18,7 @@ type Kept struct {
 	Oldest     uint64 // the oldest kept seq
 	OldestTime int64  // of that message, as far as it is in a file; else 0
 	Bytes      int64  // of the files
+	Subtrees   kept.State
 }
 
 // Retention is what the stream's retention is. Only the leader answers (else
@@ -32,12 +32,9 @@ func (e *Engine) Retention(ctx context.Context) (Kept, error) {
 		return Kept{}, err
 	}
 	m := e.history.Manifest()
-	k := Kept{Retention: e.machine.FSM.View().Retention, Oldest: m.Oldest()}
-	for i, f := range m.Files {
-		if i == 0 {
-			k.OldestTime = f.FirstTime
-		}
-		k.Bytes += f.Bytes
+	k := Kept{Retention: e.machine.FSM.View().Retention, Subtrees: e.machine.FSM.Kept(), Oldest: m.Oldest(), Bytes: e.history.Stats().Bytes}
+	if len(m.Files) > 0 {
+		k.OldestTime = m.Files[0].FirstTime
 	}
 	return k, nil
 }
@@ -45,47 +42,47 @@ func (e *Engine) Retention(ctx context.Context) (Kept, error) {
 // SetRetention puts a retention in the place of the one before. Only the leader does
 // (else ErrNotLeader).
 func (e *Engine) SetRetention(ctx context.Context, r raftfsm.Retention) error {
+	err := e.limit(ctx, raftfsm.EncodeRetain(r))
+	if err == nil {
+		e.log.Info("the retention is set", "age", time.Duration(r.Age), "bytes", r.Bytes)
+	}
+	return err
+}
+
+// SetRules puts rules of subtrees in the place of the set with the number known. Only the
+// leader does (else ErrNotLeader); if the set is another one, the error wraps
+// kept.ErrOtherRules.
+func (e *Engine) SetRules(ctx context.Context, c kept.Change) error {
+	if err := retention.Sorted(c.Known, c.Rules).Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	err := e.limit(ctx, raftfsm.EncodeRules(c))
+	if err == nil {
+		e.log.Info("the rules of subtrees are set", "rules", len(c.Rules), "number", c.Known+1)
+	}
+	return err
+}
+
+// limit puts the command of a limit through the log.
+func (e *Engine) limit(ctx context.Context, command []byte) error {
 	if _, leads := e.leading.Now(); !leads {
 		return ErrNotLeader
 	}
-	result, err := e.command(ctx, raftfsm.EncodeRetain(r))
+	result, err := e.command(ctx, command)
 	switch {
 	case err != nil:
 		return err
-	case errors.Is(result.Err, raftfsm.ErrBadRetention):
+	case errors.Is(result.Err, raftfsm.ErrBadRetention), errors.Is(result.Err, retention.ErrBad):
 		return fmt.Errorf("%w: %w", ErrInvalid, result.Err)
+	case errors.Is(result.Err, kept.ErrOtherRules):
+		return result.Err
 	case result.Err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, result.Err)
 	}
-	e.log.Info("the retention is set", "age", time.Duration(r.Age), "bytes", r.Bytes)
 	return nil
 }
 
-// planning is what a plan is chosen by: a range goes as a whole, so the retention
-// bounds how large it may become.
-func (e *Engine) planning() compactor.Settings {
-	r := e.machine.FSM.View().Retention
-	return e.settings.Compaction.Within(r.Bytes, r.Age)
-}
-
-// expire is a leader's duty: to propose that what the retention does not keep goes,
-// until ctx ends. What is refused is looked at again.
-func (e *Engine) expire(ctx context.Context) {
-	for pause(ctx, expireCheck) {
-		v, m := e.machine.FSM.View(), e.history.Manifest()
-		now := max(v.LastTime, time.Now().UnixNano())
-		oldest := v.Retention.Oldest(m, now)
-		if oldest <= m.Oldest() {
-			continue
-		}
-		result, err := e.command(ctx, raftfsm.EncodeExpire(raftfsm.Expiry{Time: now, Oldest: oldest}))
-		switch {
-		case err != nil:
-			e.log.Debug("an expiry was not committed", "error", err)
-		case result.Err != nil:
-			e.log.Debug("an expiry was refused", "error", result.Err)
-		default:
-			e.log.Info("messages expired", "from", m.Oldest(), "oldest", oldest)
-		}
-	}
+// retaining is a leader's duty: what the retention and the rules do not keep goes.
+func (e *Engine) retaining() *retaining.Keeper {
+	return retaining.New(retaining.Options{State: e.machine.FSM, History: e.history, Topics: e.topics, Command: e.command, Log: e.log})
 }

@@ -11,6 +11,7 @@ import (
 	"chorale/node/engine/pace"
 	"chorale/raftfsm"
 	"chorale/recovery"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/topic"
 )
@@ -60,7 +61,7 @@ func (e *Engine) Subscribe(ctx context.Context, q SubscribeRequest) (*Subscripti
 	if q.Cluster != (raftfsm.ClusterID{}) && q.Cluster != v.Genesis.Cluster {
 		return nil, fmt.Errorf("%w: it is of %x, this is %x", ErrOtherCluster, q.Cluster, v.Genesis.Cluster)
 	}
-	oldest := e.history.Oldest()
+	oldest := max(e.history.Oldest(), e.machine.FSM.Floors().Oldest(filters.Canonical()))
 	after, err := e.startOf(ctx, q, oldest)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (e *Engine) startOf(ctx context.Context, q SubscribeRequest, oldest uint64)
 		if errors.Is(err, segments.ErrNotHere) {
 			return 0, fmt.Errorf("%w: %w", ErrUnavailable, e.upkeep.Explain(err))
 		}
-		return after, err
+		return max(after, oldest-1), err
 	}
 	if q.After < oldest-1 {
 		return 0, &ExpiredError{After: q.After, Oldest: oldest}
@@ -172,6 +173,10 @@ func upTo(dst []byte, start int, until uint64) ([]byte, int) {
 	}
 	return dst, count
 }
+
+// Floors are those that explain what the reads since the last call left out, as far as they
+// were not given before; see recovery.Cursor.News.
+func (s *Subscription) Floors() []retention.Floor { return s.cursor.News() }
 
 // Position is the last seq considered: the resume position.
 func (s *Subscription) Position() uint64 {

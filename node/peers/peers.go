@@ -158,6 +158,15 @@ func (p *Peers) SetRetention(ctx context.Context, leader raft.ServerID, q *api.S
 	return api.NewStreamClient(n.conn).SetRetention(passedOn(ctx), q)
 }
 
+// SetRules implements server.Leader.
+func (p *Peers) SetRules(ctx context.Context, leader raft.ServerID, q *api.SetRulesRequest) (*api.SetRulesResponse, error) {
+	n, err := p.to(leader)
+	if err != nil {
+		return nil, err
+	}
+	return api.NewStreamClient(n.conn).SetRules(passedOn(ctx), q)
+}
+
 // Members implements server.Leader.
 func (p *Peers) Members(ctx context.Context, leader raft.ServerID, q *api.ListMembersRequest) (*api.ListMembersResponse, error) {
 	n, err := p.to(leader)

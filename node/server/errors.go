@@ -8,6 +8,8 @@ import (
 	"chorale/api"
 	"chorale/node/engine"
 	"chorale/node/engine/roster"
+	"chorale/raftfsm/kept"
+	"chorale/recovery"
 	"chorale/segments"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -44,18 +46,23 @@ func (s *Server) failed(err error) error {
 	}
 	var beyond *engine.BeyondEndError
 	var expired *engine.ExpiredError
+	var overtaken *recovery.OvertakenError
 	var refused *roster.Refusal
 	switch {
 	case errors.As(err, &refused) && refused.Reason == roster.ReasonUnknown:
 		return failure(codes.NotFound, refused.Reason, refused.Text, nil)
 	case errors.As(err, &refused):
 		return failure(codes.FailedPrecondition, refused.Reason, refused.Text, nil)
+	case errors.Is(err, kept.ErrOtherRules):
+		return failure(codes.FailedPrecondition, "RULES_CHANGED", err.Error(), nil)
 	case errors.Is(err, engine.ErrInvalid):
 		return failure(codes.InvalidArgument, "INVALID", err.Error(), nil)
 	case errors.As(err, &beyond) && beyond.Final:
 		return failure(codes.OutOfRange, "BEYOND_END", err.Error(), map[string]string{"end": strconv.FormatUint(beyond.End, 10)})
 	case errors.As(err, &expired):
 		return failure(codes.OutOfRange, "EXPIRED", err.Error(), map[string]string{"oldest": strconv.FormatUint(expired.Oldest, 10)})
+	case errors.As(err, &overtaken):
+		return failure(codes.OutOfRange, "EXPIRED", err.Error(), map[string]string{"oldest": strconv.FormatUint(overtaken.Oldest, 10)})
 	case errors.Is(err, segments.ErrExpired):
 		oldest := strconv.FormatUint(s.Engine.Status().Oldest, 10)
 		return failure(codes.OutOfRange, "EXPIRED", err.Error()+"; the oldest is "+oldest, map[string]string{"oldest": oldest})

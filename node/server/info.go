@@ -29,7 +29,7 @@ func (s *Server) ListTopics(q *api.ListTopicsRequest, stream grpc.ServerStreamin
 	for len(topics) > 0 {
 		page := &api.ListTopicsResponse{}
 		for _, t := range topics[:min(topicsPerPage, len(topics))] {
-			page.Topics = append(page.Topics, &api.TopicStats{Name: t.Name, Messages: t.Messages, Bytes: t.Bytes, LastSeq: t.LastSeq})
+			page.Topics = append(page.Topics, &api.TopicStats{Name: t.Name, Messages: t.Messages, Bytes: t.Bytes, LastSeq: t.LastSeq, FloorSeq: t.Floor})
 		}
 		topics = topics[len(page.Topics):]
 		if err := stream.Send(page); err != nil {

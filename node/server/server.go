@@ -31,6 +31,7 @@ type Leader interface {
 	Producer(ctx context.Context, leader raft.ServerID, q *api.GetProducerRequest) (*api.GetProducerResponse, error)
 	Retention(ctx context.Context, leader raft.ServerID, q *api.GetRetentionRequest) (*api.GetRetentionResponse, error)
 	SetRetention(ctx context.Context, leader raft.ServerID, q *api.SetRetentionRequest) (*api.SetRetentionResponse, error)
+	SetRules(ctx context.Context, leader raft.ServerID, q *api.SetRulesRequest) (*api.SetRulesResponse, error)
 	Members(ctx context.Context, leader raft.ServerID, q *api.ListMembersRequest) (*api.ListMembersResponse, error)
 	ChangeMember(ctx context.Context, leader raft.ServerID, q *api.ChangeMemberRequest) (*api.ChangeMemberResponse, error)
 	Transfer(ctx context.Context, leader raft.ServerID, q *api.TransferLeadershipRequest) (*api.TransferLeadershipResponse, error)

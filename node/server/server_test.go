@@ -83,6 +83,10 @@ func (alone) SetRetention(context.Context, raft.ServerID, *api.SetRetentionReque
 	return nil, errors.New("nobody is there")
 }
 
+func (alone) SetRules(context.Context, raft.ServerID, *api.SetRulesRequest) (*api.SetRulesResponse, error) {
+	return nil, errors.New("nobody is there")
+}
+
 func (alone) Members(context.Context, raft.ServerID, *api.ListMembersRequest) (*api.ListMembersResponse, error) {
 	return nil, errors.New("nobody is there")
 }

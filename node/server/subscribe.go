@@ -136,8 +136,9 @@ type delivery struct {
 	limit  int
 	bulk   bool // the last records took more than half of the limit
 	named  idSet
-	marked time.Time // when the client was last told a position
-	told   uint64    // that position
+	marked time.Time    // when the client was last told a position
+	told   uint64       // that position
+	floors []*api.Floor // that the client is to be told with the next frame
 }
 
 func (d *delivery) open() error {
@@ -169,6 +170,7 @@ func (d *delivery) run(ctx context.Context) error {
 		buffer := api.Buffers.Get(d.limit)
 		records, p, err := d.sub.Next(ctx, (*buffer)[:0], d.limit)
 		*buffer, d.bulk = records, len(records) > d.limit/2
+		d.floors = append(d.floors, floors(d.sub.Floors())...)
 		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
 		sendErr := d.deliver(frame, p.Count, err != nil)
 		frame.Release()
@@ -207,7 +209,13 @@ func (d *delivery) await(ctx context.Context) error {
 // mark sends a position without records.
 func (d *delivery) mark() error {
 	d.marked, d.told = time.Now(), d.sub.Position()
-	return d.stream.SendMsg(&api.Frame{ScannedSeq: d.told, TipSeq: d.server.Engine.End()})
+	return d.send(&api.Frame{ScannedSeq: d.told, TipSeq: d.server.Engine.End()})
+}
+
+// send sends a frame with the floors that explain what is not in it.
+func (d *delivery) send(frame *api.Frame) error {
+	frame.Floors, d.floors = d.floors, nil
+	return d.stream.SendMsg(frame)
 }
 
 // deliver sends a frame with records, or one without if it is time for a mark.
@@ -230,7 +238,7 @@ func (d *delivery) deliver(frame *api.Frame, count int, last bool) error {
 	}
 	d.marked, d.told = time.Now(), frame.ScannedSeq
 	d.server.metrics.delivered(count, len(frame.RecordBytes()))
-	return d.stream.SendMsg(frame)
+	return d.send(frame)
 }
 
 // idSet is a set of topic ids: a bit each, in pages that exist where ids are.

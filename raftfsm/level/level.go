@@ -24,8 +24,10 @@ const (
 	Members
 	// Logged has the level itself in the log.
 	Logged
+	// Subtrees has rules for subtrees, and floors.
+	Subtrees
 
-	newest = Logged
+	newest = Subtrees
 	// Base is the level of a log that does not say which: builds before Logged wrote it.
 	Base = Members
 )
@@ -44,6 +46,8 @@ const (
 	Expire
 	Member
 	Raising
+	Rules
+	Floors
 	end
 )
 
@@ -61,6 +65,8 @@ var commands = [...]struct {
 	Expire:  {"expire", Retention},
 	Member:  {"member", Members},
 	Raising: {"level", Logged},
+	Rules:   {"rules", Subtrees},
+	Floors:  {"floors", Subtrees},
 }
 
 // String is the kind's name in messages.
@@ -99,8 +105,8 @@ func Of(entry []byte) Level {
 // Between names the commands that came with the levels above one and up to another. What
 // raises the level is not among them: nobody waits for that.
 func Between(above, to Level) (names []string) {
-	for k := Genesis; k < Raising; k++ {
-		if since, _ := k.Since(); since > above && since <= to {
+	for k := Genesis; k < end; k++ {
+		if since, _ := k.Since(); k != Raising && since > above && since <= to {
 			names = append(names, k.String())
 		}
 	}

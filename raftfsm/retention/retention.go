@@ -8,8 +8,15 @@ import (
 	"chorale/segments"
 )
 
-// ErrBad is what a retention with a limit that cannot be is refused for.
-var ErrBad = errors.New("bad retention")
+// What a retention or an expiry is refused for.
+var (
+	// ErrBad is for a retention with a limit that cannot be.
+	ErrBad = errors.New("bad retention")
+	// ErrNotExpired is for an expiry of messages that are to be kept.
+	ErrNotExpired = errors.New("not expired")
+	// ErrGoneAlready is for an expiry of what an earlier one removed.
+	ErrGoneAlready = errors.New("nothing is left to expire")
+)
 
 // Policy says what of the stream may go: the oldest ranges of files that break one
 // of the limits. 0 is no limit; the zero value keeps everything.
@@ -50,4 +57,30 @@ func (r Policy) Oldest(m segments.Manifest, now int64) uint64 {
 		i += n
 	}
 	return m.Oldest()
+}
+
+// Expiry removes what a policy no longer keeps.
+type Expiry struct {
+	Time   int64  // the leader's clock, ns since 1970 UTC
+	Oldest uint64 // the first seq that stays: the start of a range
+}
+
+// Edit is what an expiry does to the files at a time of the stream, or why it is refused: the
+// error wraps ErrNotExpired or ErrGoneAlready. A leader may have proposed it under another
+// policy. Pure.
+func (x Expiry) Edit(r Policy, m segments.Manifest, now int64) (e segments.Edit, err error) {
+	if keep := r.Oldest(m, now); x.Oldest > keep {
+		return e, fmt.Errorf("%w: messages before %d cannot go, only those before %d", ErrNotExpired, x.Oldest, keep)
+	}
+	if x.Oldest <= m.Oldest() {
+		return e, fmt.Errorf("%w: messages before %d, the oldest is %d", ErrGoneAlready, x.Oldest, m.Oldest())
+	}
+	i := 0
+	for ; m.Files[i].Last < x.Oldest; i++ {
+		e.Remove = append(e.Remove, m.Files[i].Hash)
+	}
+	if m.Files[i].First != x.Oldest {
+		return e, fmt.Errorf("%w: %d is not the start of a range", ErrNotExpired, x.Oldest)
+	}
+	return e, nil
 }

@@ -108,11 +108,15 @@ func (x *Explainer) Explain(first, last, pos, until uint64, files []*data.File) 
 		}
 		p.Messages, p.Bytes = p.Messages.Plus(v.messages), p.Bytes.Plus(v.bytes)
 	}
-	if x.q.sel.All() {
+	if x.q.sel.All() && !x.sifts(first) {
 		p.Messages = Exactly(last - pos)
 	}
 	return p, nil
 }
+
+// sifts reports whether something of a range that begins with a seq has gone: then its
+// volume is counted topic by topic.
+func (x *Explainer) sifts(first uint64) bool { return first < x.q.Floors.Highest }
 
 // addUpTo adds n for something at a seq: for sure if the reader must come there.
 func (a *Amount) addUpTo(until, seq, n uint64) {
@@ -159,7 +163,7 @@ func volumeFrom(start, first, last uint32, messages, bytes uint64) volume {
 // everything in a block is wanted, and for the rest by the topic table.
 func (x *Explainer) volume(c *Scan, p *part, blocks []extent, start uint32) (volume, error) {
 	var whole, partly volume
-	covers := x.covers(p)
+	covers := x.covers(c, p)
 	for _, e := range blocks {
 		covered, count := covers(e)
 		v := volumeFrom(start, e.first, e.last, count, uint64(e.bytes))
@@ -197,14 +201,14 @@ func (a *Amount) cap(high uint64) {
 
 // covers says of a block whether all of it is wanted, and how many records it has. Of
 // a store that is so for all blocks or for none.
-func (x *Explainer) covers(p *part) func(e extent) (bool, uint64) {
+func (x *Explainer) covers(c *Scan, p *part) func(e extent) (bool, uint64) {
+	all := !x.sifts(c.first)
 	if p.store == nil {
 		return func(e extent) (bool, uint64) {
 			b := &p.segment.Blocks[e.block]
-			return x.q.sel.PartitionCovered(b.Partition), uint64(b.Count)
+			return all && x.q.sel.PartitionCovered(b.Partition), uint64(b.Count)
 		}
 	}
-	all := true
 	if !x.q.sel.All() {
 		p.store.Wanted(func(id uint32) bool {
 			all = all && x.q.sel.Match(id)
@@ -227,12 +231,20 @@ func (x *Explainer) byTopic(c *Scan, p *part, start uint32) (v volume, err error
 	if c.handles > maxHandles {
 		c.releaseAll()
 	}
+	sifts := x.sifts(c.first)
 	for _, t := range topics {
-		last := uint32(t.Last - c.first)
-		if last < start || !x.q.sel.Match(t.ID) || p.store == nil && x.q.sel.PartitionCovered(x.Topics.Partition(t.ID)) {
+		last, from := uint32(t.Last-c.first), start
+		if last < start || !x.q.sel.Match(t.ID) || p.store == nil && !sifts && x.q.sel.PartitionCovered(x.Topics.Partition(t.ID)) {
 			continue
 		}
-		v.add(volumeFrom(start, uint32(t.First-c.first), last, t.Messages, t.Bytes))
+		if sifts {
+			floor := x.q.Floors.Of(t.ID)
+			if floor > t.Last {
+				continue
+			}
+			from = max(from, uint32(max(floor, c.first)-c.first))
+		}
+		v.add(volumeFrom(from, uint32(t.First-c.first), last, t.Messages, t.Bytes))
 	}
 	return v, nil
 }

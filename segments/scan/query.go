@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chorale/message"
 	"chorale/segments/data"
 	"chorale/segments/format"
 	"chorale/segments/manifest"
@@ -15,12 +16,25 @@ import (
 type Query struct {
 	BytesRead   int64 // from files
 	BytesLooked int64 // of tables that were read, and of records that came from blocks
-	sel         *topic.Selection
-	topics      *topic.Table
+	// Floors say what has gone although files have it: an Explainer does not count it.
+	Floors Floors
+	sel    *topic.Selection
+	topics *topic.Table
 
 	seen       uint32          // partitions of the table when the next two were made
 	partitions []bool          // by id: may hold a wanted topic
 	tops       map[string]bool // first levels of these
+}
+
+// Floors say what has gone: of a topic everything before Of its id. The zero value is none.
+type Floors struct {
+	Of      func(id uint32) uint64
+	Highest uint64 // of all topics, 0 for none
+}
+
+// Left reports whether a record is wanted and has not gone.
+func (q *Query) Left(r message.Record) bool {
+	return q.sel.Match(r.Topic()) && (r.Seq() >= q.Floors.Highest || r.Seq() >= q.Floors.Of(r.Topic()))
 }
 
 // NewQuery asks for the selected topics.

@@ -11,6 +11,8 @@ import (
 	"chorale/jepsen/model"
 	"chorale/message"
 	"chorale/raftfsm"
+	"chorale/raftfsm/kept"
+	"chorale/retention"
 
 	"github.com/hashicorp/raft"
 )
@@ -23,6 +25,11 @@ type Truth struct {
 	// ever committed reached farther.
 	Oldest uint64
 
+	// Floors is what may have gone of subtrees, by filter: by no rise of floors that was ever
+	// committed more.
+	Floors map[string]uint64
+
+	rules     retention.Rules
 	outcomes  map[string][]model.Outcome // of a unit, by the body of its first message
 	retention raftfsm.Retention
 }
@@ -30,7 +37,7 @@ type Truth struct {
 // Replay runs the log up to an index through the model. A finding is an entry that no
 // majority holds, or that cannot be read.
 func (l *Ledger) Replay(applied uint64) (Truth, []check.Finding) {
-	t := Truth{Oldest: 1, outcomes: map[string][]model.Outcome{}}
+	t := Truth{Oldest: 1, Floors: map[string]uint64{}, outcomes: map[string][]model.Outcome{}}
 	var s model.State
 	for index := uint64(1); index <= applied; index++ {
 		e, ok := l.committed(index)
@@ -59,6 +66,13 @@ func (t *Truth) step(s *model.State, data []byte) error {
 	case raftfsm.KindExpire:
 		s.Advance(e.Expire.Time)
 		t.expire(s, e.Expire)
+	case raftfsm.KindRules:
+		if e.Rules.Known == t.rules.Number {
+			t.rules = retention.Sorted(e.Rules.Known, e.Rules.Rules)
+		}
+	case raftfsm.KindFloors:
+		s.Advance(e.Floors.Time)
+		t.rise(s, e.Floors)
 	}
 	for _, raw := range e.Batches {
 		units, err := unitsOf(bytes.Clone(raw))
@@ -90,17 +104,62 @@ func (t *Truth) expire(s *model.State, x raftfsm.Expiry) {
 	t.Oldest = x.Oldest
 }
 
-// Compare judges what a reader of everything got, which may begin behind what has
-// expired, and every answer that publishers were given.
-func (t Truth) Compare(h *history.History, stream []history.Message) []check.Finding {
-	kept := t.Stream
-	if len(stream) > 0 && stream[0].Seq > 1 {
-		if stream[0].Seq > t.Oldest {
-			return []check.Finding{{Check: "expired-too-early", Text: fmt.Sprintf("the oldest message is %v, those from %d on had to be kept", stream[0], t.Oldest)}}
-		}
-		kept = kept[min(stream[0].Seq-1, uint64(len(kept))):]
+// rise notes what a rise of floors may have taken away: where age alone decides, nothing that
+// is too young. One that was found by other rules is refused.
+func (t *Truth) rise(s *model.State, x kept.Rise) {
+	if x.Rules != t.rules.Number {
+		return
 	}
-	out := check.Same("the model", kept, "the cluster", stream)
+	for _, f := range x.Floors {
+		rule := t.rules.List[f.Rule]
+		below := []history.Floor{{Filter: rule.Filter, Seq: f.Seq}}
+		young := slices.ContainsFunc(s.Stream, func(m history.Message) bool {
+			return check.Gone(below, m) && m.Time >= s.Time()-rule.Age
+		})
+		if !young || rule.Bytes > 0 {
+			t.Floors[rule.Filter] = max(t.Floors[rule.Filter], f.Seq)
+		}
+	}
+}
+
+// Left are the messages that no floor says have gone.
+func (t Truth) Left(stream []history.Message) (out []history.Message) {
+	var floors []history.Floor
+	for filter, seq := range t.Floors {
+		floors = append(floors, history.Floor{Filter: filter, Seq: seq})
+	}
+	for _, m := range stream {
+		if !check.Gone(floors, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// risen finds floors that a reader was told of and that nothing committed explains.
+func (t Truth) risen(h *history.History) (out []check.Finding) {
+	for _, r := range h.Reads {
+		for _, f := range r.Floors {
+			if f.Seq > t.Floors[f.Filter] {
+				out = append(out, check.Finding{Check: "expired-too-early", Text: fmt.Sprintf(
+					"reader %d on %s was told that everything of %s before %d has gone: by the log everything before %d", r.Reader, r.Node, f.Filter, f.Seq, t.Floors[f.Filter])})
+			}
+		}
+	}
+	return out
+}
+
+// Compare judges what a reader of everything got, of which what lies before oldest has
+// expired, and every answer that publishers were given.
+func (t Truth) Compare(h *history.History, stream []history.Message, oldest uint64) []check.Finding {
+	if oldest > t.Oldest {
+		return []check.Finding{{Check: "expired-too-early", Text: fmt.Sprintf("the oldest message is %d, those from %d on had to be kept", oldest, t.Oldest)}}
+	}
+	left := t.Stream[min(max(oldest, 1)-1, uint64(len(t.Stream))):]
+	for len(stream) > 0 && stream[0].Seq < oldest {
+		stream = stream[1:]
+	}
+	out := append(t.risen(h), check.Same("the model", t.Left(left), "the cluster", t.Left(stream))...)
 	for _, a := range h.Attempts {
 		u := h.Units[a.Unit]
 		got := model.Outcome{Result: a.Result, Seq: a.Seq, Index: a.Index}

@@ -211,7 +211,7 @@ func (f *Filler) begin() (from uint64, err error) {
 		}
 		last := min(r.Last, floor-1)
 		var bytes int64
-		err := s.History.Explain(topic.NewSelection(s.Topics, all()), r.First-1, last, func(p segments.Plan) error {
+		err := s.History.Explain(topic.NewSelection(s.Topics, all()), segments.Floors{}, r.First-1, last, func(p segments.Plan) error {
 			bytes += int64(p.Bytes.Estimate)
 			return nil
 		})

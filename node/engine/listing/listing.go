@@ -13,6 +13,7 @@ import (
 type Topic struct {
 	Name string
 	raftfsm.TopicStats
+	Floor uint64 // everything before it has gone by a rule; 0: nothing has
 }
 
 // page is how many topics are looked at under one lock of the state machine.
@@ -29,10 +30,11 @@ func Topics(fsm *raftfsm.FSM, names *topic.Table, filters ...string) ([]Topic, e
 		return nil, err
 	}
 	var out []Topic
+	floors := fsm.Floors()
 	for from := uint32(0); from < names.Len(); from += page {
 		fsm.EachTopic(from, page, func(id uint32, s raftfsm.TopicStats) {
 			if name := names.Name(id); f.Match(name) {
-				out = append(out, Topic{name, s})
+				out = append(out, Topic{name, s, floors.Of(name)})
 			}
 		})
 	}

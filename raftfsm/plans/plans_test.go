@@ -1,4 +1,4 @@
-package raftfsm
+package plans
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func TestPlanFits(t *testing.T) {
 		{[]segments.Hash{h(2), h(1)}, false},
 		{[]segments.Hash{h(6)}, false},
 	} {
-		if got := (Plan{Inputs: c.inputs, Stores: 1}).fits(m); got != c.want {
+		if got := (Plan{Inputs: c.inputs, Stores: 1}).Fits(m); got != c.want {
 			t.Errorf("%v: %v", c.inputs, got)
 		}
 	}

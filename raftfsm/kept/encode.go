@@ -1,0 +1,179 @@
+package kept
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"chorale/retention"
+)
+
+// The body of a rules command:
+//
+//	0   8  known     number of the set that is replaced
+//	8   4  rules     at most 1,000
+//	12  4  zero
+//	16     a rule: age 8, bytes 8, length of the filter 2, filter
+//
+// and of a floors command:
+//
+//	0   8  rules     number of the set
+//	8   8  time      the leader's clock
+//	16  4  floors    1 to 1,000
+//	20  4  zero
+//	24     a floor: its rule 4, zero 4, seq 8
+//
+// A state is number 8, rules 4, floors 4, the rules, and the floors: seq 8, length of the
+// filter 2, filter.
+const (
+	changeHeadBytes = 16
+	riseHeadBytes   = 24
+	riseBytes       = 16
+	stateHeadBytes  = 16
+	// MaxBytes bounds what Encode makes of a State.
+	MaxBytes = stateHeadBytes + retention.MaxRules*(18+maxFilter) + retention.MaxFloors*(10+maxFilter)
+	// maxFilter is a name and "/**".
+	maxFilter = 1024 + 3
+)
+
+// errBytes marks what no node wrote.
+var errBytes = errors.New("bad bytes")
+
+// Append appends the bytes of the command.
+func (c Change) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, c.Known)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Rules)))
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return appendRules(b, c.Rules)
+}
+
+func appendRules(b []byte, list []retention.Rule) []byte {
+	for _, r := range list {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Age))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Bytes))
+		b = appendText(b, r.Filter)
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+// DecodeChange is the inverse of Change.Append. Whether the rules are good is Replace's to say.
+func DecodeChange(b []byte) (c Change, err error) {
+	d := decoder{b: b}
+	c.Known = d.u64()
+	n, zero := d.u32(), d.u32()
+	c.Rules = d.rules(n)
+	return c, d.end("rules command", zero)
+}
+
+// Append appends the bytes of the command.
+func (x Rise) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, x.Rules)
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.Time))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(x.Floors)))
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	for _, f := range x.Floors {
+		b = binary.LittleEndian.AppendUint32(b, f.Rule)
+		b = binary.LittleEndian.AppendUint32(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, f.Seq)
+	}
+	return b
+}
+
+// DecodeRise is the inverse of Rise.Append.
+func DecodeRise(b []byte) (x Rise, err error) {
+	d := decoder{b: b}
+	x.Rules, x.Time = d.u64(), int64(d.u64())
+	n, zero := d.u32(), d.u32()
+	if n > retention.MaxRules || n == 0 {
+		return x, fmt.Errorf("%w: a floors command with %d floors: 1 to %d are allowed", errBytes, n, retention.MaxRules)
+	}
+	for ; n > 0 && !d.short; n-- {
+		f := RuleFloor{Rule: d.u32()}
+		zero |= d.u32()
+		f.Seq = d.u64()
+		x.Floors = append(x.Floors, f)
+	}
+	return x, d.end("floors command", zero)
+}
+
+// Encode makes the bytes of a state.
+func (s State) Encode() []byte {
+	b := binary.LittleEndian.AppendUint64(nil, s.Rules.Number)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Rules.List)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Floors.List())))
+	b = appendRules(b, s.Rules.List)
+	for _, f := range s.Floors.List() {
+		b = appendText(binary.LittleEndian.AppendUint64(b, f.Seq), f.Filter)
+	}
+	return b
+}
+
+// Decode is the inverse of Encode, of a stream with messages up to seq end.
+func Decode(b []byte, end uint64) (s State, err error) {
+	d := decoder{b: b}
+	s.Rules.Number = d.u64()
+	rules, floors := d.u32(), d.u32()
+	s.Rules.List = d.rules(rules)
+	if floors > retention.MaxFloors {
+		d.short = true
+	}
+	var list []retention.Floor
+	for ; floors > 0 && !d.short; floors-- {
+		list = append(list, retention.Floor{Seq: d.u64(), Filter: d.text()})
+	}
+	s.Floors = retention.NewFloors(list)
+	if err := errors.Join(d.end("limits of subtrees", 0), s.Rules.Check(), retention.Check(list)); err != nil {
+		return State{}, err
+	}
+	if s.IsZero() || len(s.Floors.List()) != len(list) || s.Floors.Highest() > end+1 {
+		return State{}, fmt.Errorf("%w: rules of number %d, %d floors up to %d, of which %d say something; the stream ends at %d", errBytes,
+			s.Rules.Number, len(list), s.Floors.Highest(), len(s.Floors.List()), end)
+	}
+	return s, nil
+}
+
+// decoder takes fields off b, and is short once b was.
+type decoder struct {
+	b     []byte
+	short bool
+}
+
+// take returns the next n bytes; zeros, if there are not so many.
+func (d *decoder) take(n int) []byte {
+	if n > len(d.b) {
+		d.b, d.short = nil, true
+		return make([]byte, n)
+	}
+	field := d.b[:n]
+	d.b = d.b[n:]
+	return field
+}
+
+func (d *decoder) u32() uint32 { return binary.LittleEndian.Uint32(d.take(4)) }
+func (d *decoder) u64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
+
+func (d *decoder) text() string {
+	return string(d.take(int(binary.LittleEndian.Uint16(d.take(2)))))
+}
+
+func (d *decoder) rules(n uint32) (list []retention.Rule) {
+	if n > retention.MaxRules {
+		d.short = true
+	}
+	for ; n > 0 && !d.short; n-- {
+		list = append(list, retention.Rule{Age: int64(d.u64()), Bytes: int64(d.u64()), Filter: d.text()})
+	}
+	return list
+}
+
+// end reports bytes that are missing, too many or not zero.
+func (d *decoder) end(what string, zero uint32) error {
+	if d.short || len(d.b) > 0 || zero != 0 {
+		return fmt.Errorf("%w: %s of another length, or with reserved bytes that are not zero", errBytes, what)
+	}
+	return nil
+}
