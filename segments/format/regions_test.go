@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"chorale/message"
 )
 
 // TestRegions: every byte of a file is in one region, and whichever bit of a region is
@@ -42,5 +44,30 @@ func TestRegions(t *testing.T) {
 		if at != size || len(regions) < 7 {
 			t.Errorf("%s: %d regions end at %d, the file at %d", kind, len(regions), at, size)
 		}
+	}
+}
+
+// TestOtherHeads: the checksum of a block does not tell records with the same bodies and other
+// seqs from its own, since each head ends with a checksum; the check of the region does.
+func TestOtherHeads(t *testing.T) {
+	mine, others := small(t, 1, 3000), small(t, 5001, 3000)
+	f, err := Open(bytes.NewReader(mine), int64(len(mine)), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	regions, err := f.Regions(bytes.NewReader(mine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regions[1]
+	a, b := mine[block.Off:][:block.Bytes], others[block.Off:][:block.Bytes]
+	if bytes.Equal(a, b) || message.Sum(a) != message.Sum(b) {
+		t.Fatalf("the checksums %08x and %08x differ", message.Sum(a), message.Sum(b))
+	}
+	if err := block.Check(a); err != nil {
+		t.Error(err)
+	}
+	if err := block.Check(b); err == nil || !strings.Contains(err.Error(), "seqs 5004 to ") {
+		t.Errorf("records of other seqs: %v", err)
 	}
 }
