@@ -40,7 +40,8 @@ backup as it was, and the next one goes on with what has come. Every file is che
 against its SHA-256.
 
 With - the backup is written to standard output as a tar stream, wholly each time. A
-stream that was cut is no backup, and an unpacked one can be brought up to date.
+stream that was cut is no backup. It is unpacked (tar -xf) before it is verified or
+restored, and an unpacked one can be brought up to date.
 
 The nodes of --addr and the others that they know are asked. A cluster that is founded
 from a backup: chorale restore.`
@@ -89,7 +90,7 @@ func oneFolder(cmd *cobra.Command, args []string) error {
 		return settings.Usagef("%s needs one folder", cmd.CommandPath())
 	}
 	if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
-		return settings.Usagef("%s is not a folder", args[0])
+		return settings.Usagef("%s is not a folder; what chorale backup - has written is unpacked first, tar -xf FILE -C DIR", args[0])
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,19 @@ func completeTopics(n *connect.Connection) cobra.CompletionFunc {
 			names = append(names, t.Name)
 		}
 		return nextLevels(names, parent, word), directive
+	}
+}
+
+// completeTopic offers topics as the first argument, or as a value of a flag: no
+// subtrees, which nobody can publish to.
+func completeTopic(n *connect.Connection) cobra.CompletionFunc {
+	filters := completeTopics(n)
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, directive := filters(cmd, args, word)
+		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, "**") }), directive
 	}
 }
 

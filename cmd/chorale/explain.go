@@ -52,6 +52,7 @@ func newExplainCmd() *cobra.Command {
 	f.StringVar(&x.from, "from", "first", "`where` to start: first, tip, SEQ, TIME or -AGE")
 	f.BoolVar(&x.json, "json", false, "print everything as a JSON object")
 	cmd.ValidArgsFunction = completeTopics(&x.Connection)
+	settings.CompleteFlag(cmd, "from", "first", "tip")
 	return cmd
 }
 

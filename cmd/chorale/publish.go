@@ -67,6 +67,10 @@ func newPublishCmd() *cobra.Command {
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print neither seqs nor that it waits")
 	p.timeout = 15 * time.Second
 	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
+	cmd.ValidArgsFunction = completeTopic(&p.Connection)
+	if err := cmd.RegisterFlagCompletionFunc("topic", completeTopic(&p.Connection)); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }
 

@@ -79,6 +79,7 @@ func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON
 	f.Var((*settings.Size)(tipBytes), "tip-size", "memory for the newest messages")
 	f.StringVar(logLevel, "log-level", "info", "`level`: trace, debug, info, warn or error")
 	f.BoolVar(logJSON, "log-json", false, "log a JSON object a line")
+	settings.CompleteFlag(cmd, "log-level", "trace", "debug", "info", "warn", "error")
 }
 
 // configError turns a refused value into an error of usage: its key is a flag.

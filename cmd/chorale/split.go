@@ -52,9 +52,9 @@ func newSplitCmd() *cobra.Command {
 	p.AddFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&p.live, "live", false, "take the volumes from the cluster at --addr")
-	f.StringVar(&p.stores, "stores", layout.Heuristic, "budget of adaptive: a number, or fixed3 for as many as fixed3 opens")
+	f.StringVar(&p.stores, "stores", layout.Heuristic, "budget of adaptive: so `many`, or fixed3 for as many as fixed3 opens")
 	f.BoolVar(&p.json, "json", false, "print JSON")
-	f.StringVar(&p.html, "html", "", "write a page with the trees side by side to this file")
+	f.StringVar(&p.html, "html", "", "write a page with the trees side by side to this `file`")
 	return cmd
 }
 

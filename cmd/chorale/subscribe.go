@@ -69,6 +69,7 @@ func newSubscribeCmd() *cobra.Command {
 	s.timeout = 15 * time.Second
 	f.Var((*settings.Span)(&s.timeout), "timeout", "give up if no node has opened the subscription for so long")
 	cmd.ValidArgsFunction = completeTopics(&s.Connection)
+	settings.CompleteFlag(cmd, "from", "first", "tip")
 	return cmd
 }
 

@@ -71,6 +71,7 @@ func New() *cobra.Command {
 	show.Flags().BoolVar(&list.json, "json", false, "print everything as a JSON object")
 	invitation := &cobra.Command{
 		Use: "add ID", Short: "Choose the role of a node that is to join",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Choose the role that a node has when it joins. Then start it, with an empty data folder and\n--join. Without this it joins as a voter, or as its own --non-voter says.",
 	}
 	add(invitation, &invite, func(cmd *cobra.Command, args []string) error {

@@ -42,9 +42,9 @@ type command struct {
 func New() *cobra.Command {
 	var c command
 	cmd := &cobra.Command{
-		Use: "recover-quorum DIR", Short: "Go on with one node when a majority is lost for good", Long: long,
+		Use: "recover-quorum DIR...", Short: "Go on with one node when a majority is lost for good", Long: long,
 		Example: "  chorale recover-quorum --inspect /var/lib/chorale\n  chorale recover-quorum /var/lib/chorale",
-		Args:    cobra.MinimumNArgs(1), RunE: c.run,
+		Args:    cobra.MinimumNArgs(1), RunE: c.run, ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&c.inspect, "inspect", false, "only print what each of the folders has")

@@ -47,9 +47,13 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// FlagError is cobra's error for a flag with, for an unknown one, the flag that may
-// have been meant, or the commands that have it.
+// FlagError is cobra's error for a flag with what its values are or, for an unknown one,
+// the flag that may have been meant, or the commands that have it.
 func FlagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return badValue(invalid)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return &UsageError{err}

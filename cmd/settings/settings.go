@@ -6,7 +6,6 @@ package settings
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -63,20 +62,10 @@ func Apply(cmd *cobra.Command) error {
 			return
 		}
 		if bad := cmd.Flags().Set(f.Name, s.value); bad != nil {
-			err = Usagef("%s = %q: %s", s.place, s.value, setError(bad))
+			err = Usagef("%s = %q: %w", s.place, s.value, valueError(bad))
 		}
 	})
 	return err
-}
-
-// setError is why a value was refused, without pflag's words around it: they
-// speak of a flag that the user did not write.
-func setError(err error) string {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && invalid.Unwrap() != nil {
-		return invalid.Unwrap().Error()
-	}
-	return err.Error()
 }
 
 // EnvName is the environment variable of a flag: CHORALE_TIP_SIZE of tip-size.

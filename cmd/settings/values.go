@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,8 +98,10 @@ type Addresses struct {
 func (a *Addresses) Set(s string) error {
 	var list []string
 	for _, part := range strings.Split(s, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			return fmt.Errorf("want host:port, several parted by commas")
+		part = strings.TrimSpace(part)
+		_, port, err := net.SplitHostPort(part)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return fmt.Errorf("want host:port with a port from 0 to 65535, several parted by commas")
 		}
 		list = append(list, part)
 	}

@@ -1,0 +1,90 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Teach gives all commands below root what they have in common: an error that names the
+// arguments that are wanted, and completion of flags that take one of a few words; where
+// there are no arguments, no files are offered.
+func Teach(root *cobra.Command) {
+	if check := root.Args; check != nil && !root.HasSubCommands() {
+		root.Args = func(cmd *cobra.Command, args []string) error { return argsError(cmd, args, check(cmd, args)) }
+		if root.Use == root.Name() {
+			root.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	}
+	root.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if c, ok := f.Value.(*Choice); ok {
+			CompleteFlag(root, f.Name, c.Allowed...)
+		}
+	})
+	for _, sub := range root.Commands() {
+		Teach(sub)
+	}
+}
+
+// CompleteFlag offers words as values of a flag.
+func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// argsError says which arguments a command wants where cobra has only counted them.
+func argsError(cmd *cobra.Command, args []string, err error) error {
+	var usage *UsageError
+	if err == nil || errors.As(err, &usage) {
+		return err
+	}
+	_, want, some := strings.Cut(cmd.Use, " ")
+	if !some {
+		want = "no argument"
+	}
+	got := make([]string, len(args))
+	for i, a := range args {
+		got[i] = strconv.Quote(a)
+	}
+	if len(got) == 0 {
+		got = []string{"nothing"}
+	}
+	return Usagef("%s wants %s, and got %s", cmd.CommandPath(), want, strings.Join(got, " "))
+}
+
+// valueError is why a value was refused, without pflag's words around it: they may speak
+// of a flag that the user did not write. Where Go's own parsers refused it, it is what
+// they take.
+func valueError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.Unwrap() != nil {
+		err = invalid.Unwrap()
+	}
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &number) && number.Func == "ParseBool":
+		return errors.New("want true or false")
+	case errors.As(err, &number) && number.Func == "ParseUint":
+		return errors.New("want a whole number from 0 on")
+	case errors.As(err, &number):
+		return errors.New("want a number")
+	case strings.HasPrefix(err.Error(), "time: "):
+		return errors.New("want a time with its unit, such as 500ms, 90s, 15m or 36h")
+	}
+	return err
+}
+
+// badValue is valueError with the flag and the value in front, as they were written.
+func badValue(err *pflag.InvalidValueError) error {
+	f := err.GetFlag()
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = fmt.Sprintf("-%s, %s", f.Shorthand, name)
+	}
+	return Usagef("invalid argument %q for %q flag: %w", err.GetValue(), name, valueError(err))
+}
