@@ -79,7 +79,8 @@ func (d directory) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 }
 
 // status joins Raft's configuration with gossip: a node of either is listed, but for
-// those that were removed, which gossip remembers for a while.
+// those that gossip only remembers for a while: that were removed, or that ended before
+// they became members.
 func (d directory) status(servers []raft.Server, leader raft.ServerID) []*api.MemberStatus {
 	byID := map[string]*api.MemberStatus{}
 	for _, s := range servers {
@@ -91,7 +92,8 @@ func (d directory) status(servers []raft.Server, leader raft.ServerID) []*api.Me
 	list := d.members()
 	for _, m := range append(d.others(), d.gossip.Self()) {
 		s := byID[m.ID]
-		if listed, _ := list.Find(m.ID); s == nil && listed.Removed {
+		listed, known := list.Find(m.ID)
+		if gone := len(servers) > 0 && !known && m.State != "alive"; s == nil && (listed.Removed || gone) {
 			continue
 		}
 		if s == nil {

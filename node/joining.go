@@ -110,7 +110,7 @@ func (p *process) ambiguous() string {
 }
 
 // errNobody is returned when no node of a cluster is in sight.
-var errNobody = errors.New("no node of a cluster is found: is one running behind an address of --join?")
+var errNobody = errors.New("no node of a cluster is found: is one running behind an address of --join, which are gossip addresses, and with the same --gossip-key?")
 
 // askJoin asks one node after the other to make or confirm this one a member, until
 // one says yes or, with an *errNotIn, no.

@@ -28,7 +28,7 @@ func newDevCmd() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d.Ready = func(list []node.Addresses) { printDev(cmd.OutOrStdout(), list) }
-			return configError(node.RunDev(cmd.Context(), d))
+			return inUse(configError(node.RunDev(cmd.Context(), d)), "choose others with --port; 0 lets the system choose")
 		},
 	}
 	f := cmd.Flags()

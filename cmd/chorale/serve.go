@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"syscall"
 
 	"chorale/cmd/settings"
 	"chorale/node"
@@ -43,7 +45,7 @@ func newServeCmd() *cobra.Command {
 				l.Advertise = advertise
 			}
 			c.PayloadLimit = int(payload)
-			return configError(node.Run(cmd.Context(), c))
+			return inUse(configError(node.Run(cmd.Context(), c)), "choose another one")
 		},
 	}
 	f := cmd.Flags()
@@ -80,6 +82,14 @@ func addNodeFlags(cmd *cobra.Command, tipBytes *int64, logLevel *string, logJSON
 	f.StringVar(logLevel, "log-level", "info", "`level`: trace, debug, info, warn or error")
 	f.BoolVar(logJSON, "log-json", false, "log a JSON object a line")
 	settings.CompleteFlag(cmd, "log-level", "trace", "debug", "info", "warn", "error")
+}
+
+// inUse adds to the error of a port that is taken what to do about it.
+func inUse(err error, choose string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: end the process that has this port, maybe another node, or %s", err, choose)
+	}
+	return err
 }
 
 // configError turns a refused value into an error of usage: its key is a flag.

@@ -133,7 +133,7 @@ func verdict(nodes []show.NodeFiles, differences []show.Difference) error {
 	}
 	for _, n := range nodes {
 		if n.Err != nil {
-			return fmt.Errorf("the node at %s did not answer, so it is not compared: start it, or remove it (chorale members remove): %w", n.Address, n.Err)
+			return fmt.Errorf("the node at %s did not answer, so it is not compared: start it, remove it if it is a member (chorale members remove), or leave it out of --addr: %w", n.Address, n.Err)
 		}
 	}
 	return nil

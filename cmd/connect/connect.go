@@ -123,12 +123,22 @@ func Waiting(w io.Writer) func(client.Wait) {
 	return func(wait client.Wait) { fmt.Fprintf(w, "chorale: %v\n", wait) }
 }
 
+// answers reports whether any of the nodes can be asked what it is.
+func (n *Connection) answers() bool {
+	c, err := n.Dial()
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	return len(askAll(context.Background(), c)) > 0
+}
+
 // Explain adds to an error of the client what to do about it.
 func (n *Connection) Explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, client.ErrMissing): // one runs, and has said what to look for
+	case errors.Is(err, client.ErrUnavailable) && n.answers(): // one runs, and has said what to look for
 		return err
 	case errors.Is(err, client.ErrUnavailable):
 		return fmt.Errorf("%w\nIs a node running at %s? --%s or %s names others; chorale status shows how a cluster is",

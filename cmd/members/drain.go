@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -58,7 +59,10 @@ func (m *membersCmd) drain(cmd *cobra.Command, args []string) error {
 			last = r.GetGossipAddress()
 			return err
 		}); err != nil {
-			return node.Explain(err)
+			if errors.Is(err, client.ErrUnavailable) && !listens(cmd.Context(), n.ApiAddress) {
+				return fmt.Errorf("%w\nNode %s seems to have ended just now: chorale members list will show it", err, n.NodeId)
+			}
+			return err
 		}
 		if err := awaitEnd(cmd.Context(), n, list.Members, last); err != nil {
 			return err

@@ -105,7 +105,7 @@ func New() *cobra.Command {
 }
 
 func (m *membersCmd) ask(ctx context.Context) (out *api.ListMembersResponse, err error) {
-	c, err := m.Dial()
+	c, err := m.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,33 @@ func (m *membersCmd) transfer(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return m.explain(err)
 	}
+	if err := m.awaitLeader(cmd.Context(), leader); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s leads\n", leader)
 	return err
+}
+
+// leadWait is longer than the one that is to lead takes to be elected.
+const leadWait = 10 * time.Second
+
+// awaitLeader waits until the cluster has this leader, so that the next command finds it:
+// that Raft has told a node to stand for election is not yet that it leads.
+func (m *membersCmd) awaitLeader(ctx context.Context, leader string) error {
+	tick := time.NewTicker(endCheck)
+	defer tick.Stop()
+	for late := time.After(leadWait); ; {
+		if list, err := m.ask(ctx); err == nil && list.LeaderId == leader {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late:
+			return fmt.Errorf("node %s was chosen, and does not lead within %v: chorale members list shows who does", leader, leadWait)
+		}
+	}
 }
 
 // complete offers the ids of the nodes.

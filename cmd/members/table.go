@@ -38,6 +38,10 @@ func print(w io.Writer, r *api.ListMembersResponse) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if len(r.Members) == 0 {
+		_, err := fmt.Fprintf(w, "\nnode %s belongs to no cluster yet: chorale status says what it waits for\n", r.NodeId)
+		return err
+	}
 	if r.LeaderId == "" {
 		_, err := fmt.Fprintf(w, "\nno leader is known: this is what node %s knows by itself. Nothing can change until a majority of the voters runs;\nif it is gone for good, see chorale recover-quorum --help\n", r.NodeId)
 		return err

@@ -59,7 +59,7 @@ func Status(w io.Writer, nodes []NodeStatus) error {
 	fmt.Fprintln(t, "\nNODE\tROLE\tHEALTH\tLAST SEQ\tBEHIND\tTIP\tFILES\tVERSION\tLEVELS\tAPI")
 	last := newest(nodes)
 	var members []*api.MemberStatus
-	listed := map[string]bool{}
+	listed, votes := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes {
 		if n.Err != nil {
 			continue
@@ -69,9 +69,12 @@ func Status(w io.Writer, nodes []NodeStatus) error {
 			members = n.Status.Members
 		}
 	}
+	for _, m := range members {
+		votes[m.NodeId] = m.Voter
+	}
 	for _, n := range nodes {
 		if n.Err == nil {
-			fmt.Fprintln(t, row(n, last))
+			fmt.Fprintln(t, row(n, last, votes[n.Status.NodeId]))
 		}
 	}
 	for _, m := range members {
@@ -83,8 +86,11 @@ func Status(w io.Writer, nodes []NodeStatus) error {
 		return err
 	}
 	for _, n := range nodes {
-		if n.Err != nil {
+		switch {
+		case n.Err != nil:
 			fmt.Fprintf(w, "\n%s: %v\n", n.Address, n.Err)
+		case n.Status.NotReady != "":
+			fmt.Fprintf(w, "\n%s is not ready: %s\n", n.Status.NodeId, n.Status.NotReady)
 		}
 	}
 	return nil
@@ -137,12 +143,16 @@ func Build(version string, lowest, highest uint32) string {
 	return fmt.Sprintf("%s\t%d-%d", cmp.Or(version, "-"), lowest, highest)
 }
 
-// row is a node's line: behind counts messages that another node has already.
-func row(n NodeStatus, last *api.GetStatusResponse) string {
+// row is a node's line: behind counts messages that another node has already. Why a node
+// is not ready is too long for it, and stands below.
+func row(n NodeStatus, last *api.GetStatusResponse, votes bool) string {
 	s := n.Status
-	health := "ready"
+	health, does := "ready", s.State
 	if s.NotReady != "" {
-		health = "not ready: " + s.NotReady
+		health = "not ready"
+	}
+	if s.State == "follower" && !votes {
+		does = "non-voter" // to Raft it is a follower as any other
 	}
 	files := fmt.Sprintf("%s segments, %s stores (%s)", Count(s.History.GetSegments()), Count(s.History.GetStores()), Bytes(s.History.GetBytes()))
 	if missing := s.History.GetMissingFiles(); missing > 0 {
@@ -162,9 +172,9 @@ func row(n NodeStatus, last *api.GetStatusResponse) string {
 	}
 	tip := fmt.Sprintf("%s of %s", Bytes(s.Tip.GetBytes()), Bytes(s.Tip.GetCapacityBytes()))
 	if from := s.Tip.GetFillFromSeq(); from > 0 {
-		tip += fmt.Sprintf(", %d%% filled", 100*(s.Tip.FillAtSeq+1-from)/max(s.LastSeq+1-min(from, s.LastSeq), 1))
+		tip += fmt.Sprintf(", refill at %d %%", 100*(s.Tip.FillAtSeq+1-from)/max(s.LastSeq+1-min(from, s.LastSeq), 1))
 	}
-	return strings.Join([]string{s.NodeId, s.State, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files,
+	return strings.Join([]string{s.NodeId, does, health, Count(s.LastSeq), Count(last.LastSeq - s.LastSeq), tip, files,
 		Build(s.Version, s.Level.GetLowest(), s.Level.GetHighest()), n.Address}, "\t")
 }
 
@@ -188,6 +198,6 @@ func role(m *api.MemberStatus) string {
 	case m.Voter:
 		return "follower"
 	default:
-		return "not a voter"
+		return "non-voter"
 	}
 }

@@ -10,6 +10,32 @@ import (
 	"chorale/api"
 )
 
+// TestStatusRows: who does not vote is told from the followers that do; why a node is not
+// ready stands below the table, which it would make wider than any screen; how far a
+// refill is is not how full the tip is.
+func TestStatusRows(t *testing.T) {
+	members := []*api.MemberStatus{{NodeId: "a", Voter: true}, {NodeId: "b"}, {NodeId: "c", Gossip: "dead"}}
+	var out bytes.Buffer
+	err := Status(&out, []NodeStatus{
+		{Address: "a:1", Status: &api.GetStatusResponse{NodeId: "a", State: "follower", LastSeq: 100, Members: members, Tip: &api.TipStatus{Bytes: 1 << 20, CapacityBytes: 4 << 20, FillFromSeq: 1, FillAtSeq: 50}}},
+		{Address: "b:1", Status: &api.GetStatusResponse{NodeId: "b", State: "follower", LastSeq: 100, Members: members, NotReady: "catching up"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(out.String(), "\n\n")
+	const want = `NODE  ROLE       HEALTH                    LAST SEQ  BEHIND  TIP                             FILES                       VERSION  LEVELS  API
+a     follower   ready                     100       0       1 MiB of 4 MiB, refill at 50 %  0 segments, 0 stores (0 B)  -        -       a:1
+b     non-voter  not ready                 100       0       0 B of 0 B                      0 segments, 0 stores (0 B)  -        -       b:1
+c     non-voter  no answer (gossip: dead)                                                                                -        -       
+
+b is not ready: catching up
+`
+	if table != want {
+		t.Errorf("got\n%swant\n%s", table, want)
+	}
+}
+
 // TestStatusComing: what a node lacks and is fetching is told with how much is here, how
 // fast it comes and how long that takes; what does not come, without.
 func TestStatusComing(t *testing.T) {

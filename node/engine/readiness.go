@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -79,7 +80,7 @@ func (e *Engine) NotReady() string {
 	}
 	if _, leader := r.LeaderWithID(); r.State() != raft.Leader {
 		if d := time.Since(r.LastContact()); d > contactWait {
-			return fmt.Sprintf("no word from a leader (last known: %q) for %v", leader, d.Round(time.Second))
+			return fmt.Sprintf("no word from a leader (last known: %s) for %v", cmp.Or(leader, "none"), d.Round(time.Second))
 		}
 	}
 	return ""

@@ -105,6 +105,10 @@ func (s *Server) Drain(ctx context.Context, q *api.DrainRequest) (*api.DrainResp
 			others++
 		}
 	}
+	if votes && voters == 1 {
+		return nil, s.failed(&roster.Refusal{Reason: roster.ReasonQuorum, Text: fmt.Sprintf(
+			"node %s is the only voter, without which nothing can be published: add others first, or stop it with SIGTERM all the same", self)})
+	}
 	if votes && others < voters/2+1 {
 		return nil, s.failed(&roster.Refusal{Reason: roster.ReasonQuorum, Text: fmt.Sprintf(
 			"without node %s only %d of %d voters would run, and %d are needed: start or add others first", self, others, voters, voters/2+1)})

@@ -132,7 +132,11 @@ func (r *Roster) Transfer(ctx context.Context, id raft.ServerID) (raft.ServerID,
 	if id == r.ID {
 		return id, nil
 	}
-	return r.transfer(ctx, id)
+	to, err := r.transfer(ctx, id)
+	if now := r.Raft(); to != "" && err != nil && now != nil && now.State() == raft.Leader && ctx.Err() == nil {
+		return to, &Refusal{ReasonBehind, fmt.Sprintf("node %s did not take over, so node %s still leads: %v: wait until members list shows that it is alive and has caught up, or name another node", to, r.ID, err)}
+	}
+	return to, err
 }
 
 func (r *Roster) view() view {

@@ -40,13 +40,13 @@ type Health struct {
 // Behind says what the node lacks of these files, or else of the log.
 func (h Health) Behind(files []segments.FileMeta, commit uint64) string {
 	if h.MissingFiles == 0 {
-		return fmt.Sprintf("catching up: %d%% of the log, applied index %d, committed %d", 100*min(h.Applied, commit)/max(commit, 1), h.Applied, commit)
+		return fmt.Sprintf("catching up: %d %% of the log, applied index %d, committed %d", 100*min(h.Applied, commit)/max(commit, 1), h.Applied, commit)
 	}
 	var all int64
 	for _, f := range files {
 		all += f.Bytes
 	}
-	return fmt.Sprintf("catching up: %d%% of the files are here, %d of %d are missing, %d bytes", 100*(all-h.MissingBytes)/max(all, 1), h.MissingFiles, len(files), h.MissingBytes)
+	return fmt.Sprintf("catching up: %d %% of the files are here, %d of %d are missing, %.1f MiB", 100*(all-h.MissingBytes)/max(all, 1), h.MissingFiles, len(files), float64(h.MissingBytes)/(1<<20))
 }
 
 // Patience is with files that are missing: as long as some come.

@@ -203,7 +203,10 @@ func (v view) successor(id raft.ServerID) (raft.Server, error) {
 	if id != "" {
 		s, ok := v.find(id)
 		n := v.reports[id]
+		m, listed := v.list.Find(string(id))
 		switch {
+		case !ok && listed && (!m.Removed || m.Invited):
+			return s, &Refusal{ReasonNotVoter, fmt.Sprintf("node %s has not joined, so it cannot lead: start it, and wait until members list shows that it votes", id)}
 		case !ok:
 			return s, v.unknown(id)
 		case !v.stays(s):
