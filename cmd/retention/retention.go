@@ -55,7 +55,7 @@ type retentionCmd struct {
 	connect.Connection
 	json  bool
 	age   settings.Age
-	bytes settings.Size
+	bytes keptBytes
 }
 
 // New makes the command; each of its parts connects by itself.
@@ -110,10 +110,10 @@ func (r *retentionCmd) set(cmd *cobra.Command, filters []string) error {
 	if err := check(filters[0]); err != nil {
 		return err
 	}
-	if r.age == 0 && r.bytes == 0 {
+	if r.age == 0 && r.bytes.Size == 0 {
 		return settings.Usagef("set needs --age, --bytes or both; clear removes a policy")
 	}
-	policy := &api.RetentionPolicy{Filter: filters[0], MaxAge: int64(r.age), MaxBytes: uint64(r.bytes)}
+	policy := &api.RetentionPolicy{Filter: filters[0], MaxAge: int64(r.age), MaxBytes: uint64(r.bytes.Size)}
 	return r.change(cmd, filters[0], policy)
 }
 
