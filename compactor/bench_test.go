@@ -48,7 +48,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.SetBytes(total)
 	for b.Loop() {
-		files, err := Build(context.Background(), h.log, Plan{Inputs: inputs, Stores: 8}, func(context.Context, int64) error { return nil })
+		files, err := Build(context.Background(), h.log, Plan{Inputs: inputs, Stores: 8}, nil, func(context.Context, int64) error { return nil })
 		h.check(err)
 		var bytes int64
 		for _, f := range files {

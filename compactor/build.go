@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"chorale/message"
+	"chorale/retention"
 	"chorale/segments"
 	"chorale/segments/format"
 )
@@ -37,13 +39,14 @@ func Ranges(m segments.Manifest) []Range {
 
 // Build writes the stores of a plan from the files of the history and describes
 // them as the edit wants them; they are durable then. What it writes depends on the
-// plan and on the messages alone. It may end by ctx or by pace at any point; the next
+// plan, on the floors and on the messages that are not below them alone: those are left out,
+// but for the last one of the range, so that no range is without a file. It may end by ctx or by pace at any point; the next
 // build begins again, and writes nothing that is here already.
 //
 // Errors: those of ctx and pace; ErrImpossible; segments.ErrNotHere and ErrCorrupt
 // for an input that must be repaired first; otherwise the disk's. One build of a
 // history at a time.
-func Build(ctx context.Context, history *segments.Log, p Plan, pace Pace) ([]segments.FileMeta, error) {
+func Build(ctx context.Context, history *segments.Log, p Plan, floors *retention.Floors, pace Pace) ([]segments.FileMeta, error) {
 	l, err := layerOf(history.Manifest(), p)
 	if err != nil {
 		return nil, err
@@ -58,6 +61,11 @@ func Build(ctx context.Context, history *segments.Log, p Plan, pace Pace) ([]seg
 	if err != nil {
 		return nil, err
 	}
+	l.gone = make(map[uint32]uint64)
+	volumes = slices.DeleteFunc(volumes, func(v format.TopicVolume) bool {
+		l.gone[v.ID] = floors.Of(v.Name)
+		return v.Last < l.gone[v.ID] && v.Last != l.last
+	})
 	stores, storeOf := assign(volumes, int(p.Stores))
 	b, err := history.NewStoreBuilder(l.first, l.last, l.firstTime, l.lastTime, l.level, stores, storeOf)
 	if err != nil {
@@ -75,6 +83,7 @@ type layer struct {
 	first, last         uint64
 	firstTime, lastTime int64
 	level               uint8
+	gone                map[uint32]uint64 // by topic: all before it has gone
 }
 
 // layerOf finds the inputs of a plan in the manifest.
@@ -133,8 +142,10 @@ func (l layer) copy(ctx context.Context, b *segments.StoreBuilder, r *segments.R
 		done = p.Scanned
 		for rest := buf; len(rest) > 0; {
 			record := message.Record(rest[:message.Record(rest).Size()])
-			if err := b.Add(record); err != nil {
-				return err
+			if record.Seq() >= l.gone[record.Topic()] || record.Seq() == l.last {
+				if err := b.Add(record); err != nil {
+					return err
+				}
 			}
 			rest = rest[message.Stride(len(record)):]
 		}

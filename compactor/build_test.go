@@ -159,7 +159,7 @@ var errInterrupted = errors.New("interrupted")
 func (h *history) build(p Plan, interruptions ...int64) []segments.FileMeta {
 	h.t.Helper()
 	for i, left := range interruptions {
-		_, err := Build(context.Background(), h.log, p, func(_ context.Context, bytes int64) error {
+		_, err := Build(context.Background(), h.log, p, nil, func(_ context.Context, bytes int64) error {
 			if left -= bytes; left < 0 {
 				return errInterrupted
 			}
@@ -172,7 +172,7 @@ func (h *history) build(p Plan, interruptions ...int64) []segments.FileMeta {
 			h.restart()
 		}
 	}
-	files, err := Build(context.Background(), h.log, p, func(context.Context, int64) error { return nil })
+	files, err := Build(context.Background(), h.log, p, nil, func(context.Context, int64) error { return nil })
 	h.check(err)
 	return files
 }
@@ -288,7 +288,7 @@ func TestBuildImpossible(t *testing.T) {
 		"not in a row":   {Inputs: []segments.Hash{whole.Inputs[0], whole.Inputs[2]}, Stores: 1},
 		"beyond the end": {Inputs: append(whole.Inputs[2:3:3], segments.Hash{1}), Stores: 1},
 	} {
-		if _, err := Build(context.Background(), h.log, p, nil); !errors.Is(err, ErrImpossible) {
+		if _, err := Build(context.Background(), h.log, p, nil, nil); !errors.Is(err, ErrImpossible) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"chorale/raftfsm/frames"
+	"chorale/raftfsm/level"
 	"chorale/raftfsm/plans"
-	"chorale/segments"
 )
 
 // What a plan, its edit or its end is refused for; see package plans.
@@ -41,7 +40,11 @@ func (f *FSM) applyPlan(index uint64, p Plan) error {
 	case !p.Fits(f.history.Manifest()):
 		return ErrPlanInputs
 	}
-	f.setPlan(ActivePlan{Index: index, Plan: p})
+	active := ActivePlan{Index: index, Plan: p}
+	if f.state.level.Level >= level.Trimming {
+		active.Floors = f.state.kept.Floors
+	}
+	f.setPlan(active)
 	return nil
 }
 
@@ -67,31 +70,4 @@ func (f *FSM) Plan() (ActivePlan, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.plan, f.planned
-}
-
-func (s *snapshot) writePlan(w *frames.Writer) {
-	w.Uvarint(uint64(s.state.plan.Stores))
-	w.Uvarint(uint64(len(s.state.plan.Inputs)))
-	for _, h := range s.state.plan.Inputs {
-		w.Bytes(h[:])
-	}
-}
-
-func (s *restored) readPlan(r *frames.Reader) (p ActivePlan) {
-	if p.Index = r.UpTo(s.state.index); p.Index == 0 {
-		if r.Version == 2 {
-			r.Fail("a plan without an entry")
-		}
-		return p
-	}
-	p.Stores = uint32(r.UpTo(plans.MaxStores))
-	for count := r.UpTo(plans.MaxInputs); count > 0 && r.Err == nil; count-- {
-		var h segments.Hash
-		r.Full(h[:])
-		p.Inputs = append(p.Inputs, h)
-	}
-	if err := p.Check(); err != nil && r.Err == nil {
-		r.Fail("%w", err)
-	}
-	return p
 }

@@ -10,6 +10,7 @@ import (
 	"chorale/message"
 	"chorale/raftfsm/frames"
 	"chorale/raftfsm/level"
+	"chorale/raftfsm/plans"
 	"chorale/segments"
 	"chorale/topic"
 )
@@ -73,7 +74,7 @@ func (s *restored) readState(r *frames.Reader, own level.Range) {
 		r.Fail("%d messages without a genesis", s.state.seq)
 	}
 	if r.Version >= 2 {
-		s.state.plan = s.readPlan(r)
+		s.state.plan = plans.Read(r, s.state.index, s.state.seq)
 	}
 	if r.Version >= 3 {
 		s.state.retention = Retention{Age: int64(r.UpTo(math.MaxInt64)), Bytes: int64(r.UpTo(math.MaxInt64))}

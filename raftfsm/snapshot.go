@@ -66,10 +66,12 @@ func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
 // being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members, 5 has a
-// level, 6 has rules of subtrees. A later one may have what an earlier one has. None has what the level of the log
+// level, 6 has rules of subtrees, 7 a plan with floors. A later one may have what an earlier one has. None has what the level of the log
 // does not: what it holds came by a command of that level.
 func (s *state) version() uint32 {
 	switch {
+	case s.plan.Floors != nil:
+		return 7
 	case !s.kept.IsZero():
 		return 6
 	case s.level != level.Mark{}:
@@ -93,10 +95,7 @@ func (s *snapshot) writeState(w *frames.Writer) {
 	if s.state.version() < 2 {
 		return
 	}
-	w.Uvarint(s.state.plan.Index)
-	if s.state.plan.Index != 0 {
-		s.writePlan(w)
-	}
+	s.state.plan.Write(w, s.state.version())
 	if s.state.version() >= 3 {
 		w.Uvarint(uint64(s.state.retention.Age))
 		w.Uvarint(uint64(s.state.retention.Bytes))

@@ -29,9 +29,9 @@ import (
 //	plan [first=N last=N] [stores=N] [without=I]
 //	                         to compact the files from seq first to seq last, the
 //	                         I-th left out
-//	store plan=INDEX [first=N last=N] [short]
+//	store plan=INDEX [first=N last=N] [short] [trims]
 //	                         the edit of a plan: one store for these files, with a
-//	                         message too few if short
+//	                         message too few if short, which it says with trims
 //	abandon plan=INDEX
 //	retain [age=NS] [bytes=N]
 //	expire oldest=SEQ [time=NS]
@@ -230,6 +230,7 @@ func (tr *transcript) store(t *testing.T, d *datadriven.TestData) segments.Edit 
 	if d.HasArg("short") {
 		m.Messages--
 	}
+	e.Trims = d.HasArg("trims")
 	e.Add = []segments.FileMeta{m}
 	return e
 }
@@ -299,6 +300,9 @@ func (tr *transcript) show(t *testing.T, what string) string {
 			return "no plan\n"
 		}
 		fmt.Fprintf(&b, "plan %d: %d files, at most %d stores\n", p.Index, len(p.Inputs), p.Stores)
+		for _, f := range p.Floors.List() {
+			fmt.Fprintf(&b, "without what is before %d of %s\n", f.Seq, f.Filter)
+		}
 	default:
 		t.Fatalf("unknown command %q", what)
 	}

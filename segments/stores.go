@@ -140,8 +140,8 @@ func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, lev
 	})}, nil
 }
 
-// Add copies the next record of the range: seqs rise by one from first. The error is
-// the disk's; only Abort may follow it.
+// Add copies the next record of the range: seqs ascend from first to last, which is one of
+// them; those that are left out have gone. The error is the disk's; only Abort may follow it.
 func (b *StoreBuilder) Add(r message.Record) error { return b.builder.Add(r) }
 
 // Finish writes the stores and describes them, in the order of the manifest. All

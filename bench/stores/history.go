@@ -197,7 +197,7 @@ func (h *history) settle(ctx context.Context) error {
 			return nil
 		}
 		h.Step(fmt.Sprintf("%d of %d messages, compacting %d files", h.next-1, h.Messages, len(p.Inputs)))
-		files, err := compactor.Build(ctx, h.log, p, func(ctx context.Context, _ int64) error { return ctx.Err() })
+		files, err := compactor.Build(ctx, h.log, p, nil, func(ctx context.Context, _ int64) error { return ctx.Err() })
 		if err != nil {
 			return err
 		}

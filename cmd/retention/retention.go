@@ -36,7 +36,7 @@ in no file yet, stays in any case.
 
 Of a subtree go its messages: by age, a thirty-second of the age late at most; by bytes
 of its records up to the start of a range of files. They are not delivered any more;
-their bytes stay on the disks until the whole stream goes there.
+their bytes leave the disks as files are merged.
 
 Ages are of stream time, which the leader's clock moves. Who reads or starts where all
 that it wants has gone gets an error that names the oldest seq that is left.`

@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"api":        {},
 	"raftfsm":    {"topic", "retention", "message", "disk", "tip", "segments"},
 	"recovery":   {"topic", "retention", "message", "disk", "tip", "segments"},
-	"compactor":  {"topic", "message", "disk", "segments"},
+	"compactor":  {"topic", "retention", "message", "disk", "segments"},
 
 	"node":   {"topic", "retention", "message", "disk", "tip", "segments", "membership", "api", "raftfsm", "recovery", "compactor"},
 	"client": {"api", "message", "topic", "retention"},

@@ -97,7 +97,7 @@ func newCluster(o Options) *cluster {
 	c.plan.ruled = c.rng("ruled", 0).IntN(2) == 0
 	c.plan.earliest = level.Built().Highest
 	if rng := c.rng("upgraded", 0); rng.IntN(3) == 0 {
-		c.plan.earliest = pick(rng, level.First, level.Stores, level.Retention, level.Members, level.Logged)
+		c.plan.earliest = pick(rng, level.First, level.Stores, level.Retention, level.Members, level.Logged, level.Subtrees)
 	}
 	if c.plan.retained {
 		c.plan.earliest = max(c.plan.earliest, level.Retention)

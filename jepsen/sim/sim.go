@@ -14,6 +14,7 @@ import (
 	"chorale/jepsen/history"
 	"chorale/jepsen/sim/fixed"
 	"chorale/node/engine"
+	"chorale/segments"
 )
 
 // Bounds in virtual time after everything is healed. A leader may wait 30 s for the answer of
@@ -69,6 +70,9 @@ func Run(o Options) Report {
 			applied, oldest = max(applied, s.Applied), max(oldest, s.Oldest)
 			if s.Stores > 0 {
 				c.saw("segments became stores")
+			}
+			if slices.ContainsFunc(segments.Manifest{Files: p.engine.Files()}.Ranges(), func(r segments.Range) bool { return !r.Full() }) {
+				c.saw("a merge left out what had gone")
 			}
 			if s.Fill.Fills > 0 {
 				c.saw("a tip was filled from the history")

@@ -94,7 +94,7 @@ func (e *Engine) build(ctx context.Context, plan raftfsm.ActivePlan, over <-chan
 func (e *Engine) tryBuild(ctx context.Context, plan raftfsm.ActivePlan, over <-chan struct{}) error {
 	for {
 		repaired, begin := e.history.Changed(), time.Now()
-		files, err := compactor.Build(ctx, e.history, compactor.Plan(plan.Plan), building.NewPacer(e.settings.CompactRate).Wait)
+		files, err := compactor.Build(ctx, e.history, compactor.Plan(plan.Plan), plan.Floors, building.NewPacer(e.settings.CompactRate).Wait)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -193,7 +193,7 @@ func (e *Engine) endPlan(ctx context.Context, plan raftfsm.ActivePlan, built bui
 			if cause = errMinority; n < 0 {
 				return nil
 			}
-			result, err := e.command(ctx, raftfsm.EncodeEdit(segments.Edit{Plan: plan.Index, Remove: plan.Inputs, Add: built.Files}))
+			result, err := e.command(ctx, raftfsm.EncodeEdit(e.history.Manifest().Replace(plan.Index, plan.Inputs, built.Files)))
 			if cause = result.Err; err == nil && cause == nil {
 				e.log.Debug("the edit of a plan is installed", "plan", plan.Index)
 			}

@@ -169,3 +169,36 @@ func TestRulesRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestRuleFreesSpace: what has gone of a subtree leaves the files as these are merged, on all
+// nodes alike; a restart finds what is left, and the tip begins behind it.
+func TestRuleFreesSpace(t *testing.T) {
+	inBubble(t, 3, compacting, func(c *cluster) {
+		c.rule(retention.Rule{Filter: "part0/**", Age: int64(20 * time.Second)})
+		for range 12 {
+			c.traffic(c.leader(), 3)
+			pass(time.Minute)
+		}
+		others, _ := c.leftEverywhere("part1/**")
+		ranges := c.leader().engine.history.Manifest().Ranges()
+		if r := ranges[0]; r.Full() || r.Messages() > (r.Last-r.First+1)*3/4 {
+			for _, r := range ranges {
+				t.Errorf("the range %d to %d has %d messages", r.First, r.Last, r.Messages())
+			}
+		}
+		for _, n := range c.nodes {
+			if n.fetched.Load() > 0 || n.engine.mismatches.Load() > 0 || n.engine.history.Stats().Stray > 0 {
+				t.Errorf("%s gave away %d files, built %d others: %+v", n.id, n.fetched.Load(), n.engine.mismatches.Load(), n.engine.history.Stats())
+			}
+			if err := n.stop(); err != nil {
+				t.Fatal(err)
+			}
+			n.files.Crash()
+			n.start()
+		}
+		pass(time.Minute)
+		if again, _ := c.leftEverywhere("part1/**"); len(again) != len(others) || again[0] != others[0] {
+			t.Errorf("%d messages are left behind a restart, want %d", len(again), len(others))
+		}
+	})
+}

@@ -106,10 +106,37 @@ func (s State) Encode() []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Rules.List)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Floors.List())))
 	b = appendRules(b, s.Rules.List)
-	for _, f := range s.Floors.List() {
+	return AppendFloors(b, s.Floors.List())
+}
+
+// AppendFloors appends floors as a State has them.
+func AppendFloors(b []byte, list []retention.Floor) []byte {
+	for _, f := range list {
 		b = appendText(binary.LittleEndian.AppendUint64(b, f.Seq), f.Filter)
 	}
 	return b
+}
+
+// DecodeFloors is the inverse of AppendFloors, of a stream with messages up to seq end.
+func DecodeFloors(b []byte, end uint64) (*retention.Floors, error) {
+	d := decoder{b: b}
+	var list []retention.Floor
+	for len(d.b) > 0 && !d.short {
+		list = append(list, retention.Floor{Seq: d.u64(), Filter: d.text()})
+	}
+	return checkFloors(list, end, d.end("floors", 0))
+}
+
+// checkFloors makes floors of a list, if each of it says something.
+func checkFloors(list []retention.Floor, end uint64, err error) (*retention.Floors, error) {
+	if err = errors.Join(err, retention.Check(list)); err != nil {
+		return nil, err
+	}
+	f := retention.NewFloors(list)
+	if len(f.List()) != len(list) || f.Highest() > end+1 {
+		return nil, fmt.Errorf("%w: %d floors up to %d, of which %d say something; the stream ends at %d", errBytes, len(list), f.Highest(), len(f.List()), end)
+	}
+	return f, nil
 }
 
 // Decode is the inverse of Encode, of a stream with messages up to seq end.
@@ -125,13 +152,11 @@ func Decode(b []byte, end uint64) (s State, err error) {
 	for ; floors > 0 && !d.short; floors-- {
 		list = append(list, retention.Floor{Seq: d.u64(), Filter: d.text()})
 	}
-	s.Floors = retention.NewFloors(list)
-	if err := errors.Join(d.end("limits of subtrees", 0), s.Rules.Check(), retention.Check(list)); err != nil {
+	if s.Floors, err = checkFloors(list, end, errors.Join(d.end("limits of subtrees", 0), s.Rules.Check())); err != nil {
 		return State{}, err
 	}
-	if s.IsZero() || len(s.Floors.List()) != len(list) || s.Floors.Highest() > end+1 {
-		return State{}, fmt.Errorf("%w: rules of number %d, %d floors up to %d, of which %d say something; the stream ends at %d", errBytes,
-			s.Rules.Number, len(list), s.Floors.Highest(), len(s.Floors.List()), end)
+	if s.IsZero() {
+		return State{}, fmt.Errorf("%w: limits of subtrees where there never was a rule", errBytes)
 	}
 	return s, nil
 }

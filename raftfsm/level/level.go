@@ -26,8 +26,10 @@ const (
 	Logged
 	// Subtrees has rules for subtrees, and floors.
 	Subtrees
+	// Trimming has plans that leave out what has gone of subtrees.
+	Trimming
 
-	newest = Subtrees
+	newest = Trimming
 	// Base is the level of a log that does not say which: builds before Logged wrote it.
 	Base = Members
 )
@@ -85,10 +87,11 @@ func (k Kind) Since() (Level, bool) {
 	return commands[k].since, true
 }
 
-// storesEdit is the version of an edit that came with Stores; editAt is where in an entry
+// storesEdit is the version of an edit that came with Stores, trimsEdit with Trimming; editAt is where in an entry
 // an edit's version stands (package segments/manifest).
 const (
 	storesEdit = 2
+	trimsEdit  = 3
 	editAt     = 8 + 4
 )
 
@@ -96,7 +99,10 @@ const (
 func Of(entry []byte) Level {
 	kind := Kind(entry[0])
 	since, _ := kind.Since()
-	if kind == Edit && entry[editAt] >= storesEdit {
+	switch {
+	case kind == Edit && entry[editAt] >= trimsEdit:
+		since = Trimming
+	case kind == Edit && entry[editAt] >= storesEdit:
 		since = Stores
 	}
 	return since

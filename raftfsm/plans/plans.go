@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"chorale/retention"
 	"chorale/segments"
 )
 
@@ -40,6 +41,9 @@ type Plan struct {
 type Active struct {
 	Index uint64 // of its entry in the log: its id
 	Plan
+	// Floors are those of its entry: what is below them is not written, so that all nodes
+	// write the same, whatever of it their inputs still have.
+	Floors *retention.Floors
 }
 
 // The body of a plan's entry, and what a snapshot holds of it; an abandon holds the
@@ -110,6 +114,8 @@ func (p Plan) Fits(m segments.Manifest) bool {
 // else than it says.
 func (p Active) EndsWith(e segments.Edit) error {
 	switch {
+	case e.Trims && (e.Plan == 0 || p.Floors == nil):
+		return fmt.Errorf("%w: it lets messages go", ErrEdit)
 	case e.Plan == 0:
 		return nil
 	case e.Plan != p.Index:

@@ -59,12 +59,13 @@ func New(o Options) *Builder {
 	}
 }
 
-// Add copies the next record of the range. The error is the disk's.
+// Add copies the next record of the range: seqs ascend, and those that are left out have
+// gone. The last one of the range is not left out. The error is the disk's.
 func (b *Builder) Add(r message.Record) error {
-	if r.Seq() != b.next || b.next > b.o.Last {
-		panic(fmt.Sprintf("layer: seq %d is added to %d to %d, want %d", r.Seq(), b.o.First, b.o.Last, b.next))
+	if r.Seq() < b.next || r.Seq() > b.o.Last {
+		panic(fmt.Sprintf("layer: seq %d is added to %d to %d, want %d or a later one", r.Seq(), b.o.First, b.o.Last, b.next))
 	}
-	b.next++
+	b.next = r.Seq() + 1
 	i := b.o.StoreOf(r.Topic())
 	s := b.stores[i]
 	if s == nil {

@@ -12,10 +12,10 @@ import (
 //
 //	offset size
 //	0      4    sum      CRC-32C of everything behind it
-//	4      4    version  1 or 2
+//	4      4    version  1, 2 or 3
 //	8      4    removes
 //	12     4    adds
-//	16     8    plan     version 2 alone
+//	16     8    plan     version 2 and 3
 //	..          hashes   32 each, of the files to remove
 //	            metas    85 each: kind 1, first 8, last 8, first time 8,
 //	                     last time 8, messages 8, bytes 8, hash 32, sum 4;
@@ -24,8 +24,9 @@ import (
 //
 // An edit is written in the lowest version that can hold it: without a plan and
 // without stores that is 1, so that a cluster whose nodes are being upgraded goes on.
+// Version 3 is laid out as 2, and says that the edit trims.
 const (
-	editVersion   = 2
+	editVersion   = 3
 	editHeadBytes = 16
 	planBytes     = 8
 	metaBytes     = 85
@@ -36,6 +37,9 @@ const (
 
 // version is the lowest that can hold the edit.
 func (e Edit) version() uint32 {
+	if e.Trims {
+		return 3
+	}
 	if e.Plan > 0 {
 		return 2
 	}
@@ -132,6 +136,7 @@ func (d *editDecoder) edit() (e Edit, err error) {
 	if d.version > 1 {
 		e.Plan = d.u64()
 	}
+	e.Trims = d.version == 3
 	for range removes {
 		if d.short {
 			break

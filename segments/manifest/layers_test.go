@@ -141,8 +141,54 @@ func TestStoreEditDump(t *testing.T) {
 	}
 }
 
+// TestTrims: an edit that says so may let messages go, and no other one; a manifest tells, and is
+// of the version that says it.
+func TestTrims(t *testing.T) {
+	m := Manifest{Files: slices.Concat([]FileMeta{meta(1, 3)}, layerOf(4, 9, 2))}
+	part := layerOf(4, 9, 3)[:2]
+	e := m.Replace(7, hashes(layerOf(4, 9, 2)), part)
+	if !e.Trims || m.Replace(7, hashes(layerOf(4, 9, 2)), layerOf(4, 9, 3)).Trims {
+		t.Fatal(e.Trims)
+	}
+	strict := e
+	strict.Trims = false
+	if _, err := m.Apply(strict); err == nil || !strings.Contains(err.Error(), "hold 4 messages, want 6") {
+		t.Error(err)
+	}
+	for name, bad := range map[string]Edit{
+		"more than before": {Trims: true, Remove: []Hash{meta(1, 3).Hash}, Add: []FileMeta{store(1, 3, 0, 1), store(1, 3, 1, 3)}},
+		"no file":          {Trims: true, Remove: hashes(layerOf(4, 9, 2))},
+		"behind the end":   {Trims: true, Add: layerOf(10, 15, 2)[:1]},
+	} {
+		if _, err := m.Apply(bad); err == nil {
+			t.Errorf("%s: it applies", name)
+		}
+	}
+	next, err := m.Apply(e)
+	check(t, err)
+	if r := next.Ranges(); r[0].Messages() != 3 || !r[0].Full() || r[1].Messages() != 4 || r[1].Full() {
+		t.Errorf("%v", r)
+	}
+	b := next.Encode()
+	again, err := DecodeManifest(b)
+	check(t, err)
+	if b[4] != 3 || m.Encode()[4] != 2 || !slices.Equal(again.Files, next.Files) {
+		t.Errorf("version %d, %v", b[4], again)
+	}
+	for _, lie := range []Edit{{Add: next.Files}, {Trims: true, Add: m.Files}} {
+		if _, err := DecodeManifest(lie.Encode()); !errors.Is(err, format.ErrCorrupt) {
+			t.Errorf("%v: %v", lie.Trims, err)
+		}
+	}
+	// What was trimmed is replaced by as much, in a wider range too.
+	all := next.Replace(8, hashes(next.Files), []FileMeta{store(1, 9, 0, 2), store(1, 9, 1, 4)})
+	if last, err := next.Apply(all); err != nil || all.Trims || last.Ranges()[0].Messages() != 7 {
+		t.Error(err, all.Trims)
+	}
+}
+
 // TestAnyLayersModel: whatever edits apply, the manifest covers its part of the stream
-// once.
+// once, and messages go by edits that say so alone.
 func TestAnyLayersModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := Manifest{}
@@ -165,6 +211,7 @@ func TestAnyLayersModel(t *testing.T) {
 				if rapid.IntRange(0, 5).Draw(rt, "broken") == 0 {
 					e.Add = e.Add[1:]
 				}
+				e.Trims = rapid.Bool().Draw(rt, "trims")
 			}
 			next, err := m.Apply(e)
 			if err != nil {
@@ -176,7 +223,7 @@ func TestAnyLayersModel(t *testing.T) {
 				for _, f := range x.Files {
 					messages += f.Messages
 				}
-				if x.First != at || messages != x.Last-x.First+1 {
+				if x.First != at || messages > before(m, x) || messages < before(m, x) && !e.Trims {
 					rt.Fatalf("%v", next)
 				}
 				at = x.Last + 1
@@ -187,4 +234,17 @@ func TestAnyLayersModel(t *testing.T) {
 			m = next
 		}
 	})
+}
+
+// before is how many messages there were in a range, or can be behind the end.
+func before(m Manifest, r Range) (n uint64) {
+	if r.First > m.End() {
+		return r.Last - r.First + 1
+	}
+	for _, f := range m.Files {
+		if f.First >= r.First && f.Last <= r.Last {
+			n += f.Messages
+		}
+	}
+	return n
 }

@@ -65,6 +65,23 @@ type Edit struct {
 	Plan   uint64
 	Remove []Hash
 	Add    []FileMeta
+	// Trims says that what is added holds fewer messages than what it replaces: some have
+	// gone. Else it holds as many.
+	Trims bool
+}
+
+// Replace is the edit that ends a plan: the files that it names in the place of those.
+func (m Manifest) Replace(plan uint64, remove []Hash, add []FileMeta) Edit {
+	var before, after uint64
+	for _, f := range m.Files {
+		if slices.Contains(remove, f.Hash) {
+			before += f.Messages
+		}
+	}
+	for _, f := range add {
+		after += f.Messages
+	}
+	return Edit{Plan: plan, Remove: remove, Add: add, Trims: after < before}
 }
 
 // Describe is the description of a file that was just written; topics and ancestor
@@ -112,6 +129,17 @@ type Range struct {
 	Files       []FileMeta // a part of Manifest.Files
 }
 
+// Messages is how many messages the range has: fewer than seqs, if some have gone.
+func (r Range) Messages() (n uint64) {
+	for _, f := range r.Files {
+		n += f.Messages
+	}
+	return n
+}
+
+// Full reports whether no message of the range has gone.
+func (r Range) Full() bool { return r.Messages() == r.Last-r.First+1 }
+
 // Ranges lists the ranges of the manifest, oldest first: without hole or overlap.
 func (m Manifest) Ranges() []Range {
 	var out []Range
@@ -132,8 +160,13 @@ func (m Manifest) Layer(i int) int {
 	return n
 }
 
-// Encode returns the versioned encoding of the manifest: an edit that adds all.
-func (m Manifest) Encode() []byte { return Edit{Add: m.Files}.Encode() }
+// Encode returns the versioned encoding of the manifest: an edit that adds all, and trims
+// if a range is not full.
+func (m Manifest) Encode() []byte { return Edit{Add: m.Files, Trims: m.trimmed()}.Encode() }
+
+func (m Manifest) trimmed() bool {
+	return slices.ContainsFunc(m.Ranges(), func(r Range) bool { return !r.Full() })
+}
 
 // DecodeManifest is the inverse of Encode. The error wraps format.ErrCorrupt or format.ErrNewer.
 func DecodeManifest(b []byte) (Manifest, error) {
@@ -147,6 +180,9 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	}
 	if err := m.Check(); err != nil {
 		return Manifest{}, fmt.Errorf("%w: %w", format.ErrCorrupt, err)
+	}
+	if m.trimmed() != e.Trims {
+		return Manifest{}, fmt.Errorf("%w: manifest with ranges that are not full, or does not say so", format.ErrCorrupt)
 	}
 	return m, nil
 }
@@ -214,6 +250,9 @@ func (m Manifest) Apply(e Edit) (Manifest, error) {
 	if err := m.keepsBorders(next); err != nil {
 		return m, err
 	}
+	if err := m.keepsMessages(next, e.Trims); err != nil {
+		return m, err
+	}
 	return next, nil
 }
 
@@ -243,6 +282,27 @@ func (m Manifest) keepsBorders(next Manifest) error {
 	}
 	if f := next.Files[next.Find(m.End())]; f.Last != m.End() {
 		return fmt.Errorf("the edit has a range %d to %d over the end of the files, %d", f.First, f.Last, m.End())
+	}
+	return nil
+}
+
+// keepsMessages reports a range that has fewer messages than those that it replaces had, if
+// the edit does not say so, and one behind the end that is not full.
+func (m Manifest) keepsMessages(next Manifest, trims bool) error {
+	i := 0
+	for _, r := range next.Ranges() {
+		want := uint64(0)
+		for ; i < len(m.Files) && m.Files[i].Last <= r.Last; i++ {
+			if m.Files[i].First >= r.First {
+				want += m.Files[i].Messages
+			}
+		}
+		if r.First > m.End() {
+			want = r.Last - r.First + 1
+		}
+		if n := r.Messages(); n > want || n < want && (!trims || r.First > m.End()) {
+			return fmt.Errorf("the files of the range %d to %d hold %d messages, want %d", r.First, r.Last, n, want)
+		}
 	}
 	return nil
 }
@@ -282,7 +342,7 @@ func checkRange(files []FileMeta) error {
 		}
 		messages += f.Messages
 	}
-	if n := first.Last - first.First + 1; messages != n {
+	if n := first.Last - first.First + 1; messages > n {
 		return fmt.Errorf("the files of the range %d to %d hold %d messages, want %d", first.First, first.Last, messages, n)
 	}
 	return nil

@@ -108,7 +108,7 @@ func (x *Explainer) Explain(first, last, pos, until uint64, files []*data.File) 
 		}
 		p.Messages, p.Bytes = p.Messages.Plus(v.messages), p.Bytes.Plus(v.bytes)
 	}
-	if x.q.sel.All() && !x.sifts(first) {
+	if x.q.sel.All() && c.full() && !x.sifts(first) {
 		p.Messages = Exactly(last - pos)
 	}
 	return p, nil

@@ -110,11 +110,12 @@ func (t *Truth) rise(s *model.State, x kept.Rise) {
 	if x.Rules != t.rules.Number {
 		return
 	}
+	already := t.floors()
 	for _, f := range x.Floors {
 		rule := t.rules.List[f.Rule]
 		below := []history.Floor{{Filter: rule.Filter, Seq: f.Seq}}
 		young := slices.ContainsFunc(s.Stream, func(m history.Message) bool {
-			return check.Gone(below, m) && m.Time >= s.Time()-rule.Age
+			return check.Gone(below, m) && m.Time >= s.Time()-rule.Age && !check.Gone(already, m)
 		})
 		if !young || rule.Bytes > 0 {
 			t.Floors[rule.Filter] = max(t.Floors[rule.Filter], f.Seq)
@@ -122,12 +123,16 @@ func (t *Truth) rise(s *model.State, x kept.Rise) {
 	}
 }
 
+func (t Truth) floors() (out []history.Floor) {
+	for filter, seq := range t.Floors {
+		out = append(out, history.Floor{Filter: filter, Seq: seq})
+	}
+	return out
+}
+
 // Left are the messages that no floor says have gone.
 func (t Truth) Left(stream []history.Message) (out []history.Message) {
-	var floors []history.Floor
-	for filter, seq := range t.Floors {
-		floors = append(floors, history.Floor{Filter: filter, Seq: seq})
-	}
+	floors := t.floors()
 	for _, m := range stream {
 		if !check.Gone(floors, m) {
 			out = append(out, m)

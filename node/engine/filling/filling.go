@@ -162,10 +162,15 @@ func (f *Filler) fill(ctx context.Context) error {
 
 // read appends the next piece to a tip.
 func (f *Filler) read(ctx context.Context, c *recovery.Cursor, to *tip.Tip, buf []byte) ([]byte, error) {
+	next := c.Position() + 1
 	buf, _, err := c.Next(ctx, buf[:0], pieceBytes)
 	for rest := buf; len(rest) > 0; {
 		size := message.Record(rest).Size()
 		r := message.Record(rest[:size])
+		if r.Seq() != next {
+			return buf, fmt.Errorf("messages from %d on have gone meanwhile", next)
+		}
+		next++
 		to.Append(f.o.Source.Topics.Partition(r.Topic()), r)
 		rest = rest[message.Stride(size):]
 	}
@@ -208,6 +213,9 @@ func (f *Filler) begin() (from uint64, err error) {
 	for _, r := range slices.Backward(s.History.Manifest().Ranges()) {
 		if left == 0 || r.First >= floor {
 			continue
+		}
+		if !r.Full() {
+			break // the tip has every seq
 		}
 		last := min(r.Last, floor-1)
 		var bytes int64
