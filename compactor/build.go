@@ -67,7 +67,7 @@ func Build(ctx context.Context, history *segments.Log, p Plan, floors *retention
 		return v.Last < l.gone[v.ID] && v.Last != l.last
 	})
 	stores, storeOf := assign(volumes, int(p.Stores))
-	b, err := history.NewStoreBuilder(l.first, l.last, l.firstTime, l.lastTime, l.level, stores, storeOf)
+	b, err := history.NewStoreBuilder(l.first, l.last, l.firstTime, l.lastTime, l.level, p.Chapter, stores, storeOf)
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,9 @@ type Access int
 const (
 	// WholeStores are read to the end.
 	WholeStores Access = iota
-	// ThroughBlockIndex reads the blocks that hold a wanted message, taking a
-	// topic's messages to lie anywhere in the store with the same chance.
+	// ThroughBlockIndex reads the blocks that hold a wanted message, in a store that does
+	// not keep its topics apart (format version 1): a topic's messages are taken to lie
+	// anywhere in it with the same chance.
 	ThroughBlockIndex
 )
 
@@ -43,20 +44,6 @@ func (a Access) read(store, wanted uint64, messages uint64) float64 {
 	blocks := math.Ceil(float64(store) / BlockBytes)
 	touched := -blocks * math.Expm1(float64(messages)*math.Log1p(-1/blocks))
 	return min(float64(store), max(float64(wanted), touched*BlockBytes))
-}
-
-// Readers tells what the reader of each single topic and of each subtree (every level
-// that has levels below it) must read of a layout, in bytes, and what it wants.
-func Readers(t *Tree, s Split, a Access, take func(name string, subtree bool, read, wanted float64)) {
-	stores := s.bytesOf(t)
-	for i, store := range s.StoreOf {
-		v := t.Topics[i]
-		take(v.Topic, false, a.read(stores[store], v.Bytes, v.Messages), float64(v.Bytes))
-	}
-	reads, wanted := t.subtreeReads(s, stores, a)
-	for _, node := range t.inners() {
-		take(t.name(node), true, reads[node], wanted[node])
-	}
 }
 
 // inners are the nodes that have levels below them, but for the root.

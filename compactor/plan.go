@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"chorale/segments"
+	"chorale/segments/format"
 )
 
 // TopLevel is the highest level of a range: the most often that a message is
@@ -52,6 +53,10 @@ type Settings struct {
 	// other files leave of it, and one store in any case: so there are at most
 	// MaxFiles files and one for each range. Above 0.
 	MaxFiles int
+	// ChapterBytes goes into plans (Plan.Chapter): how far messages of a topic are brought
+	// together, against the memory of who builds or reads all. At most
+	// format.MaxChapterBytes.
+	ChapterBytes uint32
 	// RangeBytes and RangeSpan bound what a range may have of bytes and of time,
 	// roughly: FanOut ranges that are each a FanOut-th of it are still put together.
 	// 0 is no bound.
@@ -76,7 +81,7 @@ func (s Settings) Within(bytes, age int64) Settings {
 
 // DefaultSettings is what a real node plans by.
 func DefaultSettings() Settings {
-	return Settings{FanOut: 8, StoreBytes: 4 << 20, MaxStores: 128, MaxFiles: 16 << 10}
+	return Settings{FanOut: 8, StoreBytes: 4 << 20, MaxStores: 128, MaxFiles: 16 << 10, ChapterBytes: format.ChapterBytes}
 }
 
 // maxStores is what the log takes.
@@ -91,6 +96,8 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("stores of %d bytes, %d files: at least 1 of each is needed", s.StoreBytes, s.MaxFiles)
 	case s.MaxStores <= 0 || s.MaxStores > maxStores:
 		return fmt.Errorf("%d stores a range: 1 to %d are possible", s.MaxStores, maxStores)
+	case s.ChapterBytes > format.MaxChapterBytes:
+		return fmt.Errorf("chapters of %d bytes: up to %d are possible", s.ChapterBytes, format.MaxChapterBytes)
 	}
 	return nil
 }
@@ -102,6 +109,9 @@ type Plan struct {
 	Inputs []segments.Hash
 	// Stores is the most that the layer may have, at least 1.
 	Stores uint32
+	// Chapter is how many bytes of the stream the stores keep apart by topic; 0 is for
+	// builds that do not know of it (see format.Header).
+	Chapter uint32
 }
 
 // Choose returns what to compact next, or false if nothing is due. The ranges are
@@ -125,7 +135,7 @@ func Choose(ranges []Range, s Settings) (Plan, bool) {
 	if due == nil {
 		return Plan{}, false
 	}
-	var p Plan
+	p := Plan{Chapter: s.ChapterBytes}
 	var bytes int64
 	for _, r := range due {
 		p.Inputs = append(p.Inputs, r.Files...)

@@ -6,6 +6,8 @@ package compactor
 import (
 	"slices"
 	"strings"
+
+	"chorale/topic"
 )
 
 // Volume is what one topic holds in the range being compacted.
@@ -34,7 +36,7 @@ func NewTree(volumes []Volume) *Tree {
 		parent: []int32{-1}, topic: []int32{-1},
 		node: make([]int32, len(volumes)),
 	}
-	slices.SortFunc(t.Topics, func(a, b Volume) int { return compareNames(a.Topic, b.Topic) })
+	slices.SortFunc(t.Topics, func(a, b Volume) int { return topic.Compare(a.Topic, b.Topic) })
 	path := []int32{0}  // nodes from the root to the last topic
 	var levels []string // their names, without the root
 	for i, v := range t.Topics {
@@ -69,23 +71,6 @@ func commonLevels(levels []string, name string) (n int, rest string) {
 		n, rest = n+1, tail
 	}
 	return n, rest
-}
-
-// compareNames orders names so that a subtree is contiguous: a slash sorts before
-// every other byte ("a", "a/b", "a-b").
-func compareNames(a, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		x, y := a[i], b[i]
-		if x == y {
-			continue
-		}
-		if x == '/' || y != '/' && x < y {
-			return -1
-		}
-		return 1
-	}
-	return len(a) - len(b)
 }
 
 // Split is a layout: which store each topic of a tree goes to.

@@ -144,8 +144,8 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 	if since, known := e.Kind.Since(); !known || since > own.Highest {
 		return fmt.Errorf("%w: a command of %v came with a later level than %d, the highest that this build reads", ErrNewer, e.Kind, own.Highest)
 	}
-	if b[1] > entryVersion {
-		return fmt.Errorf("%w: entry %v has version %d, known up to %d", ErrNewer, e.Kind, b[1], entryVersion)
+	if last := e.Kind.Versions(own.Highest); b[1] > last {
+		return fmt.Errorf("%w: entry %v has version %d, known up to %d", ErrNewer, e.Kind, b[1], last)
 	}
 	if [6]byte(b[2:8]) != [6]byte{} {
 		return fmt.Errorf("%w: reserved bytes of entry %v are not zero", ErrCorrupt, e.Kind)
@@ -162,7 +162,7 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 		return e.decodePublish(body)
 	case KindPlan:
 		var err error
-		if e.Plan, err = plans.Decode(body); err != nil {
+		if e.Plan, err = plans.Decode(body, b[1] >= level.ChaptersPlan); err != nil {
 			return fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
 		return nil

@@ -38,7 +38,7 @@ func (f *FSM) applyLevel(m level.Mark) error {
 	return nil
 }
 
-// writeLevel writes nothing for a log without a level, which only version 6 may hold.
+// writeLevel writes nothing for a log without a level, which only versions above 5 hold.
 func (s *snapshot) writeLevel(w *frames.Writer) {
 	if s.state.level == (level.Mark{}) {
 		w.Uvarint(0)

@@ -20,7 +20,7 @@ import (
 // stops at the first command that came later, without a change, at every one of them.
 func TestLevelsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		older := level.Level(rapid.IntRange(1, int(level.Trimming)).Draw(t, "older"))
+		older := level.Level(rapid.IntRange(1, int(level.Built().Highest)).Draw(t, "older"))
 		f := newFixture(t, 500)
 		for _, e := range randomEntries(4, 4) {
 			f.must(e)
@@ -39,6 +39,7 @@ func TestLevelsHold(t *testing.T) {
 			EncodeRules(kept.Change{Rules: []retention.Rule{{Filter: "part1/**", Age: 1}}}),
 			EncodeFloors(kept.Rise{Rules: 1, Time: 1 << 50, Floors: []kept.RuleFloor{{Seq: 3}}}),
 			EncodeEdit(segments.Edit{Plan: 1, Remove: []segments.Hash{files[0].Hash}, Trims: true}),
+			EncodePlan(Plan{Inputs: []segments.Hash{files[0].Hash}, Stores: 2, Chapter: 1 << 20}),
 		}
 		old := newFixture(t, 0)
 		old.reads = level.Range{Lowest: 1, Highest: older}
@@ -89,8 +90,8 @@ func TestEveryKindHasALevel(t *testing.T) {
 		}
 		last = since
 	}
-	if since, _ := KindFloors.Since(); since > level.Built().Highest {
-		t.Errorf("nothing is built that reads level %d", since)
+	if plan := level.Of(EncodePlan(Plan{Chapter: 1})); plan <= last || plan != level.Built().Highest {
+		t.Errorf("a plan with chapters came with level %d, the newest command with %d", plan, last)
 	}
 	if _, err := DecodeEntry([]byte{byte(KindFloors) + 1, 1, 0, 0, 0, 0, 0, 0}); !errors.Is(err, ErrNewer) {
 		t.Errorf("a further kind: %v", err)

@@ -22,8 +22,14 @@ type (
 	ActivePlan = plans.Active
 )
 
-// EncodePlan makes the Raft entry of a plan.
-func EncodePlan(p Plan) []byte { return p.Append(appendEntryHead(nil, KindPlan)) }
+// EncodePlan makes the Raft entry of a plan: of version 2 if it has chapters.
+func EncodePlan(p Plan) []byte {
+	b := appendEntryHead(nil, KindPlan)
+	if p.Chapter > 0 {
+		b[1] = level.ChaptersPlan
+	}
+	return p.Append(b)
+}
 
 // EncodeAbandon makes the Raft entry that ends the plan with that index without
 // effect.

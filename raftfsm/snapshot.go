@@ -66,10 +66,12 @@ func (s *snapshot) Release() { *s = snapshot{} }
 
 // version is the lowest that can hold the state, so that a cluster whose nodes are
 // being upgraded goes on: 2 has an active plan, 3 has a retention, 4 has members, 5 has a
-// level, 6 has rules of subtrees, 7 a plan with floors. A later one may have what an earlier one has. None has what the level of the log
+// level, 6 has rules of subtrees, 7 a plan with floors, 8 one with chapters. A later one may have what an earlier one has. None has what the level of the log
 // does not: what it holds came by a command of that level.
 func (s *state) version() uint32 {
 	switch {
+	case s.plan.Chapter > 0:
+		return 8
 	case s.plan.Floors != nil:
 		return 7
 	case !s.kept.IsZero():

@@ -72,8 +72,12 @@ func (f *FSM) Kept() kept.State {
 	return f.state.kept
 }
 
+// writeKept writes nothing where there never was a rule, which only versions above 6 hold.
 func (s *snapshot) writeKept(w *frames.Writer) {
-	b := s.state.kept.Encode()
+	var b []byte
+	if !s.state.kept.IsZero() {
+		b = s.state.kept.Encode()
+	}
 	w.Uvarint(uint64(len(b)))
 	w.Bytes(b)
 }
@@ -81,7 +85,7 @@ func (s *snapshot) writeKept(w *frames.Writer) {
 func (s *restored) readKept(r *frames.Reader) {
 	b := make([]byte, r.UpTo(kept.MaxBytes))
 	r.Full(b)
-	if r.Err != nil {
+	if r.Err != nil || len(b) == 0 && r.Version > 6 {
 		return
 	}
 	state, err := kept.Decode(b, s.state.seq)

@@ -23,6 +23,8 @@ type stream struct {
 	time  int64
 	fill  byte // of payloads
 	warns []error
+	// chapter is what buildLayer gives to stores; 0 for none.
+	chapter uint32
 }
 
 // importFile gives a log a copy of a file, as one that has come from a peer.

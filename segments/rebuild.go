@@ -103,10 +103,10 @@ type Records = rebuild.Records
 // what is left here and others, if these are not nil; else, ErrNotHere. Other errors are
 // those of from, and the disk's.
 func (l *Log) Rebuild(meta FileMeta, from Records, others func(FileMeta) []io.ReaderAt) error {
-	var beside map[uint32]bool
+	var beside rebuild.Beside
 	if meta.Kind == KindStore {
 		var err error
-		if beside, err = l.topicsBeside(meta, others); err != nil {
+		if beside, err = l.beside(meta, others); err != nil {
 			return err
 		}
 	}
@@ -151,23 +151,24 @@ func (l *Log) copies(meta FileMeta, others []io.ReaderAt) (copies []io.ReaderAt,
 // of them, each time that one is to be built again.
 const maxLeft = 16
 
-// topicsBeside are the topics of all other stores of a layer.
-func (l *Log) topicsBeside(meta FileMeta, others func(FileMeta) []io.ReaderAt) (map[uint32]bool, error) {
-	out, left := make(map[uint32]bool), 0
+// beside looks into all other stores of a layer.
+func (l *Log) beside(meta FileMeta, others func(FileMeta) []io.ReaderAt) (rebuild.Beside, error) {
+	out, left := rebuild.Beside{Topics: make(map[uint32]bool)}, 0
 	for _, m := range l.Manifest().Files {
 		if m.First != meta.First || m.Hash == meta.Hash {
 			continue
 		}
-		topics, err := l.topicsOf(m.Hash)
+		header, topics, err := l.topicsOf(m.Hash)
 		if left < maxLeft && errors.Is(err, ErrNotHere) {
 			left++
 			topics, err = l.topicsLeft(m, others)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("which topics %s held: %w", meta.Name(), err)
+			return out, fmt.Errorf("which topics %s held: %w", meta.Name(), err)
 		}
+		out.Chapters = max(out.Chapters, header.Chapter)
 		for _, t := range topics {
-			out[t.ID] = true
+			out.Topics[t.ID] = true
 		}
 	}
 	return out, nil

@@ -15,13 +15,13 @@ import (
 
 // Volumes sums what the files with these hashes hold of each topic: bytes are those
 // of the padded records, whatever the kind of the file. The result is in tree order
-// (format.CompareTree), its First and Last are seqs over all of the files. Errors:
+// (topic.Compare), its First and Last are seqs over all of the files. Errors:
 // ErrNotHere for a file that is not in the manifest or not on this node, ErrCorrupt,
 // the disk's. Any goroutine.
 func (l *Log) Volumes(inputs []Hash) ([]format.TopicVolume, error) {
 	sums := make(map[uint32]*format.TopicVolume)
 	for _, h := range inputs {
-		topics, err := l.topicsOf(h)
+		_, topics, err := l.topicsOf(h)
 		if err != nil {
 			return nil, err
 		}
@@ -40,15 +40,15 @@ func (l *Log) Volumes(inputs []Hash) ([]format.TopicVolume, error) {
 	for _, sum := range sums {
 		out = append(out, *sum)
 	}
-	slices.SortFunc(out, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b format.TopicVolume) int { return topic.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-// topicsOf reads the topic table of a live file.
-func (l *Log) topicsOf(h Hash) ([]format.TopicVolume, error) {
+// topicsOf reads the topic table of a live file, and tells its header.
+func (l *Log) topicsOf(h Hash) (format.Header, []format.TopicVolume, error) {
 	f, handle, err := l.acquire(h)
 	if err != nil {
-		return nil, err
+		return format.Header{}, nil, err
 	}
 	topics, err := f.Topics(handle)
 	if errors.Is(err, ErrCorrupt) {
@@ -56,7 +56,7 @@ func (l *Log) topicsOf(h Hash) ([]format.TopicVolume, error) {
 	}
 	// What only readers want is not worth an error: the file is immutable.
 	_ = f.Release()
-	return topics, err
+	return f.Header, topics, err
 }
 
 // pins are a view whose files stay on the disk.
@@ -120,8 +120,9 @@ func (p *pins) hold(first, last uint64) bool {
 // StoreBuilder writes a layer: the stores of a range. For one goroutine, which may
 // take its time between two calls.
 //
-// Its memory is at most 64 KiB a store, some bytes a block and a topic, and a spool of
-// 64 MiB for finished blocks, which goes on in a file; it has two files open at most.
+// Its memory is at most two chapters, or 64 KiB a store without them, some bytes a block
+// and a topic, and a spool of 64 MiB for finished blocks, which goes on in a file; it has
+// two files open at most.
 // The bytes of the stores depend on the records, the range and the assignment alone.
 type StoreBuilder struct {
 	log         *Log
@@ -131,11 +132,11 @@ type StoreBuilder struct {
 
 // NewStoreBuilder starts the layer of seqs first to last. storeOf says which store,
 // from 0 to stores-1, takes a topic; it must always answer the same. A store without
-// messages gets no file. level goes into the files' descriptions (FileMeta.Level). The
-// error is the disk's.
-func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
+// messages gets no file. level goes into the files' descriptions (FileMeta.Level), chapter
+// into their headers (format.Header). The error is the disk's.
+func (l *Log) NewStoreBuilder(first, last uint64, firstTime, lastTime int64, level uint8, chapter uint32, stores int, storeOf func(topicID uint32) int) (*StoreBuilder, error) {
 	return &StoreBuilder{log: l, first: first, last: last, builder: layer.New(layer.Options{
-		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level, Claim: l.folder.Claim,
+		FS: l.o.FS, Dir: l.o.Dir, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Level: level, Chapter: chapter, Claim: l.folder.Claim,
 		Stores: stores, StoreOf: storeOf, Name: l.o.Topics.Name, SpoolMemory: layer.SpoolMemory,
 	})}, nil
 }

@@ -25,6 +25,7 @@ const (
 func benchLayer(b *testing.B, cacheBytes int64) *stream {
 	s := newStream(b, disk.OS(b.TempDir()))
 	s.log.SetTarget(64 << 20)
+	s.chapter = format.ChapterBytes
 	s.log.scans.Cache = scan.NewCache(cacheBytes)
 	rng := rand.New(rand.NewPCG(1, 1))
 	words := make([]string, 2000)
@@ -173,7 +174,7 @@ func BenchmarkBuildLayer(b *testing.B) {
 			}
 			b.SetBytes(bytes)
 			for b.Loop() {
-				l, err := s.log.NewStoreBuilder(1, uint64(len(all)), 1, 1, 1, stores, func(id uint32) int { return int(id) % stores })
+				l, err := s.log.NewStoreBuilder(1, uint64(len(all)), 1, 1, 1, format.ChapterBytes, stores, func(id uint32) int { return int(id) % stores })
 				check(b, err)
 				for _, r := range all {
 					check(b, l.Add(r))

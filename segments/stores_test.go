@@ -10,6 +10,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/format"
 	"chorale/topic"
 )
 
@@ -23,7 +24,7 @@ func (s *stream) buildLayer(l *Log, ranges []Range, stores int, storeOf func(id 
 			edit.Remove = append(edit.Remove, m.Hash)
 		}
 	}
-	b, err := l.NewStoreBuilder(a.First, z.Last, a.Files[0].FirstTime, z.Files[0].LastTime, a.Files[0].Level+1, stores, storeOf)
+	b, err := l.NewStoreBuilder(a.First, z.Last, a.Files[0].FirstTime, z.Files[0].LastTime, a.Files[0].Level+1, s.chapter, stores, storeOf)
 	if err != nil {
 		return edit, err
 	}
@@ -77,6 +78,7 @@ func (s *stream) commit(t testing.TB, e Edit) {
 func segmented(t testing.TB, fsys disk.FS, n, entry, payload int, seed uint64) *stream {
 	s := newStream(t, fsys)
 	s.log.SetTarget(1)
+	s.chapter = []uint32{0, format.ChapterBytes, 1000, 8 << 10}[seed%4]
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range n {
 		for range 3 {

@@ -3,6 +3,7 @@
 package topic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,6 +47,25 @@ func Partition(name string) string {
 		return name[:first+1+second]
 	}
 	return name
+}
+
+// Compare orders names such that a topic is followed by its subtree: the
+// slash sorts before every other byte. So the topics of a partition, and those of
+// any subtree, stand together, which they do not in the order of bytes
+// ("a", "a-b", "a/b").
+func Compare(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/':
+			return -1
+		case b[i] == '/':
+			return 1
+		default:
+			return cmp.Compare(a[i], b[i])
+		}
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // fault says which rule that names and filters share is broken, and what is

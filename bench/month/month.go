@@ -53,8 +53,8 @@ func (o *Options) complete() error {
 	if o.Step == nil {
 		o.Step = func(Day) {}
 	}
-	if o.Days < 1 || o.SegmentBytes < 1 || o.Speed < 1 {
-		return errors.New("days, the size of a segment and the speed must be positive")
+	if o.Days < 1 || o.SegmentBytes < 1 || o.Speed < 1 || o.Compaction.ChapterBytes < 1 {
+		return errors.New("days, the size of a segment and of a chapter and the speed must be positive")
 	}
 	return o.Compaction.Validate()
 }
@@ -62,36 +62,32 @@ func (o *Options) complete() error {
 // month is a stream and its compaction on the way.
 type month struct {
 	Options
-	messages, taken int     // of the stream
-	now             float64 // of the month, in seconds
+	messages int     // of the stream, in all
+	now      float64 // of the month, in seconds
 
+	taken   stream
 	ranges  []stretch
 	open    volumes
 	size    int64 // of open, in bytes
 	plan    compactor.Plan
 	busy    float64 // bytes of the active plan that are still to be read
 	files   uint64  // made so far
-	stream  int64
+	bytes   int64
 	written int64
-	most    int              // files, this day
-	readers map[reader]reads // of all that is compacted
+	most    int     // files, this day
+	reads   []reads // of all that is compacted, by reader
 }
 
 // stretch is one range with what its topics hold.
 type stretch struct {
 	compactor.Range
-	volumes volumes
-	readers map[reader]reads
+	from, to int // in the stream
+	volumes  volumes
+	reads    []reads // by reader
 }
 
-// reader is somebody who reads a topic, or a subtree.
-type reader struct {
-	name    string
-	subtree bool
-}
-
-// reads are the bytes that a reader reads, and those that it wants.
-type reads struct{ read, wanted float64 }
+// volumes are what topics hold.
+type volumes map[string]compactor.Volume
 
 func (r reads) add(o reads, sign float64) reads {
 	return reads{r.read + sign*o.read, r.wanted + sign*o.wanted}
@@ -104,9 +100,6 @@ func (r reads) ratio() float64 {
 	return r.read / r.wanted
 }
 
-// volumes are what topics hold.
-type volumes map[string]compactor.Volume
-
 func (v volumes) add(w compactor.Volume) {
 	sum := v[w.Topic]
 	v[w.Topic] = compactor.Volume{Topic: w.Topic, Bytes: sum.Bytes + w.Bytes, Messages: sum.Messages + w.Messages}
@@ -118,7 +111,7 @@ func Run(ctx context.Context, in io.ReadSeeker, o Options) (*Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	m := &month{Options: o, open: make(volumes), readers: make(map[reader]reads)}
+	m := &month{Options: o, open: make(volumes), taken: stream{ids: make(map[string]int32), known: make(map[reader]int32)}}
 	if err := lines(ctx, in, func(tsv.Line) { m.messages++ }); err != nil {
 		return nil, err
 	}
@@ -159,15 +152,15 @@ const daySeconds = float64(24 * time.Hour / time.Second)
 
 // take adds a message at its time, and ends the days before it.
 func (m *month) take(l tsv.Line, r *Report) {
-	at := float64(m.taken) / float64(m.messages) * float64(m.Days) * daySeconds
-	m.taken++
+	at := float64(len(m.taken.entries)) / float64(m.messages) * float64(m.Days) * daySeconds
 	for len(r.Days)+1 < m.Days && at >= float64(len(r.Days)+1)*daySeconds {
 		m.advance(float64(len(r.Days)+1) * daySeconds)
 		m.day(r)
 	}
 	m.advance(at)
 	bytes := min(l.Size, messageCap) + messageExtra
-	m.stream += bytes
+	m.bytes += bytes
+	m.taken.add(l.Topic, bytes)
 	m.open.add(compactor.Volume{Topic: l.Topic, Bytes: uint64(bytes), Messages: 1})
 	if m.size += bytes; m.size >= m.SegmentBytes {
 		m.cut()
@@ -182,7 +175,13 @@ func (m *month) file() (h segments.Hash) {
 
 // cut makes a segment of what is open.
 func (m *month) cut() {
-	m.place(len(m.ranges), stretch{Range: compactor.Range{Bytes: m.size, Files: []segments.Hash{m.file()}}, volumes: m.open})
+	from := 0
+	if n := len(m.ranges); n > 0 {
+		from = m.ranges[n-1].to
+	}
+	m.place(len(m.ranges), stretch{
+		Range: compactor.Range{Bytes: m.size, Files: []segments.Hash{m.file()}}, from: from, to: len(m.taken.entries), volumes: m.open,
+	})
 	m.open, m.size = make(volumes), 0
 	m.choose()
 }
@@ -249,7 +248,7 @@ func (m *month) advance(now float64) {
 // inputs, as if nothing could be compressed.
 func (m *month) install() {
 	first, end := m.inputs()
-	s := stretch{Range: compactor.Range{Level: m.ranges[first].Level + 1}, volumes: make(volumes)}
+	s := stretch{Range: compactor.Range{Level: m.ranges[first].Level + 1}, from: m.ranges[first].from, to: m.ranges[end-1].to, volumes: make(volumes)}
 	for _, in := range m.ranges[first:end] {
 		s.Bytes += in.Bytes
 		m.tally(in, -1)
@@ -263,10 +262,7 @@ func (m *month) install() {
 	}
 	tree := compactor.NewTree(list)
 	split := compactor.Adaptive(tree, int(m.plan.Stores))
-	s.readers = make(map[reader]reads)
-	compactor.Readers(tree, split, compactor.ThroughBlockIndex, func(name string, subtree bool, read, wanted float64) {
-		s.readers[reader{name, subtree}] = reads{read, wanted}
-	})
+	s.reads = m.taken.measure(s.from, s.to, tree, split, m.plan.Chapter)
 	for range split.Stores {
 		s.Files = append(s.Files, m.file())
 	}
@@ -278,8 +274,9 @@ func (m *month) install() {
 
 // tally adds a range to what readers of everything read, or takes it away.
 func (m *month) tally(s stretch, sign float64) {
-	for who, r := range s.readers {
-		m.readers[who] = m.readers[who].add(r, sign)
+	m.reads = append(m.reads, make([]reads, len(m.taken.readers)-len(m.reads))...)
+	for who, r := range s.reads {
+		m.reads[who] = m.reads[who].add(r, sign)
 	}
 }
 
@@ -290,7 +287,7 @@ const largeTopic, largeSubtree = 1 << 20, 16 << 20
 // day ends a day.
 func (m *month) day(r *Report) {
 	d := Day{
-		Number: len(r.Days) + 1, Bytes: m.stream, Files: m.count(), MostFiles: m.most,
+		Number: len(r.Days) + 1, Bytes: m.bytes, Files: m.count(), MostFiles: m.most,
 		Budget: m.Compaction.MaxFiles + len(m.ranges), Ranges: make([]int, compactor.TopLevel+1),
 	}
 	for _, s := range m.ranges {
@@ -300,17 +297,17 @@ func (m *month) day(r *Report) {
 		}
 	}
 	var topics, subtrees reads
-	for who, r := range m.readers {
-		switch {
-		case who.subtree && r.wanted >= largeSubtree:
+	for who, r := range m.reads {
+		switch subtree := m.taken.readers[who].subtree; {
+		case subtree && r.wanted >= largeSubtree:
 			subtrees = subtrees.add(r, 1)
-		case !who.subtree && r.wanted >= largeTopic:
+		case !subtree && r.wanted >= largeTopic:
 			topics = topics.add(r, 1)
 		}
 	}
 	d.Topics, d.Subtrees = topics.ratio(), subtrees.ratio()
-	if m.stream > 0 {
-		d.Written = float64(m.written) / float64(m.stream)
+	if m.bytes > 0 {
+		d.Written = float64(m.written) / float64(m.bytes)
 	}
 	m.most = d.Files
 	r.Days = append(r.Days, d)

@@ -38,6 +38,7 @@ func newBenchMonthCmd() *cobra.Command {
 	f.Int64Var(&m.SegmentBytes, "segment-bytes", m.SegmentBytes, "bytes at which a segment is cut")
 	f.Int64Var(&m.Compaction.StoreBytes, "store-bytes", m.Compaction.StoreBytes, "bytes that are worth a store")
 	f.IntVar(&m.Compaction.MaxStores, "max-stores", m.Compaction.MaxStores, "most stores of a range")
+	f.Uint32Var(&m.Compaction.ChapterBytes, "chapter-bytes", m.Compaction.ChapterBytes, "bytes of the stream that stores keep apart by topic")
 	f.Int64Var(&m.Speed, "speed", m.Speed, "bytes that are compacted in a second")
 	f.StringVar(&m.plot, "plot", "", "SVG `FILE` to draw")
 	f.BoolVar(&m.json, "json", false, "print JSON")

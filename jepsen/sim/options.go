@@ -71,6 +71,7 @@ func newPlan(rng *rand.Rand) plan {
 		compact:         rng.IntN(8) > 0,
 		compaction: compactor.Settings{
 			FanOut: pick(rng, 2, 3), StoreBytes: pick(rng, int64(1<<10), 8<<10), MaxStores: pick(rng, 1, 3, 8), MaxFiles: pick(rng, 10, 1000),
+			ChapterBytes: pick(rng, uint32(0), 1<<10, 4<<10, 32<<20),
 		},
 		compactRate: pick(rng, int64(64<<10), 512<<10, 64<<20),
 	}

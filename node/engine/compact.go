@@ -173,7 +173,7 @@ func (e *Engine) nextPlan(ctx context.Context) error {
 	if !due {
 		return errNothingToDo
 	}
-	result, err := e.command(ctx, raftfsm.EncodePlan(raftfsm.Plan(p)))
+	result, err := building.Propose(p, func(entry []byte) (raftfsm.Result, error) { return e.command(ctx, entry) })
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 func compacting(s *Settings) {
 	s.SegmentBytes = 2 << 10
 	s.Compact, s.CompactRate = true, 64<<10
-	s.Compaction = compactor.Settings{FanOut: 2, StoreBytes: 1 << 10, MaxStores: 3, MaxFiles: 100}
+	s.Compaction = compactor.Settings{FanOut: 2, StoreBytes: 1 << 10, MaxStores: 3, MaxFiles: 100, ChapterBytes: 4 << 10}
 }
 
 // traffic publishes to a few topics until a node has cut so many segments more.

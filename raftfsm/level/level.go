@@ -28,8 +28,10 @@ const (
 	Subtrees
 	// Trimming has plans that leave out what has gone of subtrees.
 	Trimming
+	// Chapters has plans of stores with chapters.
+	Chapters
 
-	newest = Trimming
+	newest = Chapters
 	// Base is the level of a log that does not say which: builds before Logged wrote it.
 	Base = Members
 )
@@ -95,6 +97,17 @@ const (
 	editAt     = 8 + 4
 )
 
+// ChaptersPlan is the version of a plan that came with Chapters.
+const ChaptersPlan = 2
+
+// Versions is the latest version of the head of such an entry that a level has.
+func (k Kind) Versions(l Level) byte {
+	if k == Plan && l >= Chapters {
+		return ChaptersPlan
+	}
+	return 1
+}
+
 // Of is the level that an entry, made by this build, asks of who is to read it.
 func Of(entry []byte) Level {
 	kind := Kind(entry[0])
@@ -104,6 +117,9 @@ func Of(entry []byte) Level {
 		since = Trimming
 	case kind == Edit && entry[editAt] >= storesEdit:
 		since = Stores
+	}
+	if kind == Plan && entry[1] >= ChaptersPlan {
+		since = Chapters
 	}
 	return since
 }

@@ -10,6 +10,7 @@ import (
 
 	"chorale/retention"
 	"chorale/segments"
+	"chorale/segments/format"
 )
 
 // What a plan, its edit or its end is refused for: data, alike on all nodes.
@@ -33,6 +34,9 @@ type Plan struct {
 	Inputs []segments.Hash
 	// Stores is the most that the layer may have, at least 1.
 	Stores uint32
+	// Chapter is how many bytes of the stream the stores keep apart by topic
+	// (format.Header); 0 for stores that every build reads.
+	Chapter uint32
 }
 
 // Active is the plan that the nodes build. At most one is active: from its
@@ -49,14 +53,18 @@ type Active struct {
 // The body of a plan's entry, and what a snapshot holds of it; an abandon holds the
 // index of the plan alone.
 const (
-	headBytes = 8
+	headBytes    = 8
+	chapterBytes = 4
 	// MaxInputs bounds the files of a plan, MaxStores those it may make.
 	MaxInputs = 1 << 20
 	MaxStores = 1 << 16
 )
 
-// Append appends the plan's bytes.
+// Append appends the plan's bytes, which begin with those of a chapter if it has any.
 func (p Plan) Append(b []byte) []byte {
+	if p.Chapter > 0 {
+		b = binary.LittleEndian.AppendUint32(b, p.Chapter)
+	}
 	b = binary.LittleEndian.AppendUint32(b, p.Stores)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.Inputs)))
 	for _, h := range p.Inputs {
@@ -65,10 +73,14 @@ func (p Plan) Append(b []byte) []byte {
 	return b
 }
 
-// Decode reads what Append wrote; an error says what no node can have written.
-func Decode(b []byte) (p Plan, err error) {
-	if len(b) < headBytes {
-		return p, fmt.Errorf("plan of %d bytes", len(b))
+// Decode reads what Append wrote, of a plan with chapters or of one without; an error says
+// what no node can have written.
+func Decode(b []byte, chapters bool) (p Plan, err error) {
+	if chapters && len(b) >= chapterBytes {
+		p.Chapter, b = binary.LittleEndian.Uint32(b), b[chapterBytes:]
+	}
+	if len(b) < headBytes || chapters != (p.Chapter > 0) {
+		return p, fmt.Errorf("plan of %d bytes with chapters of %d", len(b), p.Chapter)
 	}
 	p.Stores = binary.LittleEndian.Uint32(b)
 	n := binary.LittleEndian.Uint32(b[4:])
@@ -85,8 +97,8 @@ func Decode(b []byte) (p Plan, err error) {
 
 // Check reports a plan that no node can have made.
 func (p Plan) Check() error {
-	if len(p.Inputs) == 0 || p.Stores == 0 || p.Stores > MaxStores {
-		return fmt.Errorf("plan of %d inputs and %d stores", len(p.Inputs), p.Stores)
+	if len(p.Inputs) == 0 || p.Stores == 0 || p.Stores > MaxStores || p.Chapter > format.MaxChapterBytes {
+		return fmt.Errorf("plan of %d inputs and %d stores with chapters of %d bytes", len(p.Inputs), p.Stores, p.Chapter)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"chorale/raftfsm/frames"
 	"chorale/raftfsm/kept"
 	"chorale/segments"
+	"chorale/segments/format"
 )
 
 // Write writes what a snapshot of a version holds of a plan.
@@ -12,13 +13,19 @@ func (p Active) Write(w *frames.Writer, version uint32) {
 	if p.Index == 0 {
 		return
 	}
+	if version >= 8 {
+		w.Uvarint(uint64(p.Chapter))
+	}
 	w.Uvarint(uint64(p.Stores))
 	w.Uvarint(uint64(len(p.Inputs)))
 	for _, h := range p.Inputs {
 		w.Bytes(h[:])
 	}
 	if version >= 7 {
-		b := kept.AppendFloors(nil, p.Floors.List())
+		var b []byte
+		if p.Floors != nil {
+			b = kept.AppendFloors(nil, p.Floors.List())
+		}
 		w.Uvarint(uint64(len(b)))
 		w.Bytes(b)
 	}
@@ -28,10 +35,13 @@ func (p Active) Write(w *frames.Writer, version uint32) {
 // messages up to seq end.
 func Read(r *frames.Reader, index, end uint64) (p Active) {
 	if p.Index = r.UpTo(index); p.Index == 0 {
-		if r.Version == 2 || r.Version == 7 {
+		if r.Version == 2 || r.Version >= 7 {
 			r.Fail("a plan without an entry")
 		}
 		return p
+	}
+	if r.Version >= 8 {
+		p.Chapter = uint32(r.UpTo(format.MaxChapterBytes))
 	}
 	p.Stores = uint32(r.UpTo(MaxStores))
 	for count := r.UpTo(MaxInputs); count > 0 && r.Err == nil; count-- {
@@ -44,7 +54,9 @@ func Read(r *frames.Reader, index, end uint64) (p Active) {
 	}
 	if r.Version >= 7 {
 		b := make([]byte, r.UpTo(kept.MaxBytes))
-		r.Full(b)
+		if r.Full(b); len(b) == 0 && r.Version > 7 {
+			return p
+		}
 		var err error
 		if p.Floors, err = kept.DecodeFloors(b, end); r.Err == nil && (err != nil || p.Floors == nil) {
 			r.Fail("floors of a plan: %w", err)

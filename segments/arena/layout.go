@@ -25,8 +25,8 @@ type Layout struct {
 func NewLayout(a *Arena, t *topic.Table) *Layout {
 	p := &Layout{a: a, counts: make([]uint32, t.Partitions())}
 	places := p.scan(t)
-	slices.SortFunc(p.partitions, func(a, b uint32) int { return format.CompareTree(t.PartitionName(a), t.PartitionName(b)) })
-	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return format.CompareTree(a.Name, b.Name) })
+	slices.SortFunc(p.partitions, func(a, b uint32) int { return topic.Compare(t.PartitionName(a), t.PartitionName(b)) })
+	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return topic.Compare(a.Name, b.Name) })
 	next := make([]uint32, len(p.counts)) // where the partition's next record goes
 	at := uint32(0)
 	for _, id := range p.partitions {

@@ -94,7 +94,7 @@ func (d *Folder) Adopt(path string, meta manifest.FileMeta) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size != meta.Bytes || f.Trailer.Sum != meta.Sum || f.Header != meta.Header() {
+	if size != meta.Bytes || f.Trailer.Sum != meta.Sum || f.Header != meta.Header(f.Header.Chapter) {
 		return nil, f.Damage(0, fmt.Errorf("another file under this name: seqs %d to %d, %d bytes, trailer sum %08x; want %d to %d, %d, %08x",
 			f.Header.First, f.Header.Last, size, f.Trailer.Sum, meta.First, meta.Last, meta.Bytes, meta.Sum))
 	}

@@ -23,6 +23,7 @@ type Report struct {
 	FirstTime  int64             `json:"first_time_ns"`
 	LastTime   int64             `json:"last_time_ns"`
 	Messages   uint64            `json:"messages"`
+	Chapter    uint32            `json:"chapter_bytes,omitempty"` // of a store; see Header
 	Trailer    Trailer           `json:"-"`
 	Blocks     int               `json:"blocks"`
 	Records    uint64            `json:"record_bytes"` // of all blocks, before compression
@@ -76,7 +77,7 @@ func Examine(r io.ReaderAt, size int64, path string) *Report {
 	}
 	e.file = f
 	h := f.Header
-	e.report.Kind, e.report.Messages = h.Kind, h.Messages
+	e.report.Kind, e.report.Messages, e.report.Chapter = h.Kind, h.Messages, h.Chapter
 	e.report.First, e.report.Last, e.report.FirstTime, e.report.LastTime = h.First, h.Last, h.FirstTime, h.LastTime
 	e.report.Trailer = f.Trailer
 	if e.report.Topics, err = f.Topics(r); err != nil {

@@ -30,10 +30,11 @@
 //	                                    52  4  CRC-32C of bytes 0..52
 //	                                    56  8  magic "\nGESROHC"
 //
-// A store file, version 1, has the same shape. Its magics are "CHORSTO\n" and
+// A store file, versions 1 and 2, has the same shape. Its magics are "CHORSTO\n" and
 // "\nOTSROHC", its header says at 48 how many messages it holds (8 bytes), since they
-// are not all of its range; its blocks are compressed (see store.go), and its third
-// table is the list table: which topics are in which blocks.
+// are not all of its range, and at 56, from version 2 on, the bytes of a chapter (4 bytes,
+// not 0); its blocks are compressed (see store.go), and its third table is the list table:
+// which topics are in which blocks.
 //
 // The manifest holds the trailer's checksum, the trailer those of header and
 // tables, the block table those of the blocks: nothing is trusted by itself.
@@ -69,9 +70,10 @@ const (
 	BlockTarget = 32 << 10
 	// MaxMessages keeps seqs within a file in 32 bits.
 	MaxMessages = math.MaxUint32
-
-	version = 1
 )
+
+// versions are the latest of each kind.
+var versions = [...]uint32{KindSegment: 1, KindStore: 2}
 
 // Kind tells the kinds of data files apart. The values are part of the log.
 type Kind uint8
@@ -121,11 +123,14 @@ type Header struct {
 	First, Last         uint64 // the range
 	FirstTime, LastTime int64  // of its ends
 	Messages            uint64 // in the file; of a segment: all of the range
+	// Chapter is how many bytes of the stream a store keeps apart by topic (see store.go):
+	// 0 in a store of version 1, as in a segment.
+	Chapter uint32
 }
 
 // SegmentHeader is the header of a segment.
 func SegmentHeader(first, last uint64, firstTime, lastTime int64) Header {
-	return Header{KindSegment, first, last, firstTime, lastTime, last - first + 1}
+	return Header{Kind: KindSegment, First: first, Last: last, FirstTime: firstTime, LastTime: lastTime, Messages: last - first + 1}
 }
 
 // Encode returns the HeaderBytes of the header.
@@ -133,13 +138,17 @@ func (h Header) Encode() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, HeaderBytes)
 	copy(b, magics[h.Kind].head)
-	le.PutUint32(b[8:], version)
+	le.PutUint32(b[8:], 1)
 	le.PutUint64(b[16:], h.First)
 	le.PutUint64(b[24:], h.Last)
 	le.PutUint64(b[32:], uint64(h.FirstTime))
 	le.PutUint64(b[40:], uint64(h.LastTime))
 	if h.Kind == KindStore {
 		le.PutUint64(b[48:], h.Messages)
+	}
+	if h.Chapter > 0 {
+		le.PutUint32(b[8:], 2)
+		le.PutUint32(b[56:], h.Chapter)
 	}
 	le.PutUint32(b[60:], message.Sum(b[:60]))
 	return b
@@ -162,15 +171,15 @@ func DecodeHeader(b []byte) (Header, error) {
 	if got, want := message.Sum(b[:60]), le.Uint32(b[60:]); got != want {
 		return Header{}, fmt.Errorf("%w: header checksum %08x, want %08x", ErrCorrupt, got, want)
 	}
-	if v := le.Uint32(b[8:]); v > version {
-		return Header{}, fmt.Errorf("%w: version %d, this program reads up to %d", ErrNewer, v, version)
+	if v := le.Uint32(b[8:]); v > versions[kind] {
+		return Header{}, fmt.Errorf("%w: version %d, this program reads up to %d", ErrNewer, v, versions[kind])
 	}
 	h := SegmentHeader(le.Uint64(b[16:]), le.Uint64(b[24:]), int64(le.Uint64(b[32:])), int64(le.Uint64(b[40:])))
 	if h.Kind = kind; kind == KindStore {
-		h.Messages = le.Uint64(b[48:])
+		h.Messages, h.Chapter = le.Uint64(b[48:]), le.Uint32(b[56:])
 	}
 	if !bytes.Equal(b, h.Encode()) {
-		return Header{}, fmt.Errorf("%w: header with version 0 or reserved bytes that are not zero", ErrCorrupt)
+		return Header{}, fmt.Errorf("%w: header with another version than its contents have, or reserved bytes that are not zero", ErrCorrupt)
 	}
 	if err := h.check(); err != nil {
 		return Header{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -180,8 +189,8 @@ func DecodeHeader(b []byte) (Header, error) {
 
 func (h Header) check() error {
 	if h.First == 0 || h.Last < h.First || h.Last-h.First >= MaxMessages ||
-		h.LastTime < h.FirstTime || h.Messages == 0 || h.Messages > h.Last-h.First+1 {
-		return fmt.Errorf("header of seqs %d to %d, times %d to %d, %d messages", h.First, h.Last, h.FirstTime, h.LastTime, h.Messages)
+		h.LastTime < h.FirstTime || h.Messages == 0 || h.Messages > h.Last-h.First+1 || h.Chapter > MaxChapterBytes {
+		return fmt.Errorf("header of seqs %d to %d, times %d to %d, %d messages, chapters of %d bytes", h.First, h.Last, h.FirstTime, h.LastTime, h.Messages, h.Chapter)
 	}
 	return nil
 }

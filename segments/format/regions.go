@@ -34,6 +34,9 @@ func TrailerRegion(kind Kind, size int64, sum uint32, path string) Region {
 	}}
 }
 
+// HeaderRegion is the region of the header, whose sum the trailer knows.
+func (f *File) HeaderRegion() Region { return Region{"header", 0, HeaderBytes, f.checkHeader} }
+
 // Tables are the regions of the tables, which stand between blocks and trailer.
 func (f *File) Tables() (out []Region) {
 	for t := range tableCount {
@@ -46,7 +49,7 @@ func (f *File) Tables() (out []Region) {
 // Regions are the parts of a file, in their order: every byte is in one of them. They
 // come from trailer and tables, so an error says that these are damaged.
 func (f *File) Regions(r io.ReaderAt) ([]Region, error) {
-	out := []Region{{"header", 0, HeaderBytes, f.checkHeader}}
+	out := []Region{f.HeaderRegion()}
 	blocks, err := f.blockRegions(r)
 	if err != nil {
 		return nil, err

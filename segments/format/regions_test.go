@@ -12,8 +12,9 @@ import (
 // TestRegions: every byte of a file is in one region, and whichever bit of a region is
 // flipped, that region is named.
 func TestRegions(t *testing.T) {
-	store, _ := storeOf(t, 100, 3000, 200, everyTopic)
-	for kind, b := range map[string][]byte{"segment": small(t, 1, 3000), "store": store} {
+	store, _ := storeOf(t, 50<<10, 100, 3000, 200, everyTopic)
+	mixed, _ := storeOf(t, 0, 100, 3000, 200, everyTopic)
+	for kind, b := range map[string][]byte{"segment": small(t, 1, 3000), "store": store, "mixed store": mixed} {
 		size := int64(len(b))
 		f, err := Open(bytes.NewReader(b), size, "x")
 		if err != nil {

@@ -2,13 +2,16 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"chorale/message"
+	"chorale/segments/chapter"
 	"chorale/topic"
 
 	"github.com/cockroachdb/datadriven"
@@ -16,8 +19,9 @@ import (
 )
 
 // storeOf writes the store of the topics that take wants, of a stream of so many
-// messages from seq first on, and returns its bytes and the records in it.
-func storeOf(t testing.TB, first uint64, messages, payload int, take func(name string) bool) ([]byte, []message.Record) {
+// messages from seq first on, with chapters of so many bytes, and returns its bytes and
+// the records in it.
+func storeOf(t testing.TB, chapter uint32, first uint64, messages, payload int, take func(name string) bool) ([]byte, []message.Record) {
 	t.Helper()
 	table := topic.NewTable()
 	rng := rand.New(rand.NewPCG(7, uint64(messages)))
@@ -30,22 +34,31 @@ func storeOf(t testing.TB, first uint64, messages, payload int, take func(name s
 		last[id] = seq
 		now += int64(rng.IntN(3)) * 500
 	}
-	w := NewStoreWriter(NewPacker(), first, first+uint64(messages)-1, all[0].Time(), all[len(all)-1].Time())
 	var blocks [][]byte
+	w := NewStoreWriter(StoreOptions{
+		First: first, Last: first + uint64(messages) - 1, FirstTime: all[0].Time(), LastTime: all[len(all)-1].Time(),
+		Chapter: chapter, Name: table.Name, Packer: NewPacker(),
+		Keep: func(stored []byte) error {
+			blocks = append(blocks, bytes.Clone(stored))
+			return nil
+		},
+	})
 	var in []message.Record
+	chapters := Chapters(chapter)
 	for _, r := range all {
+		if chapters.Next(message.Stride(len(r))) {
+			end(t, w)
+		}
 		if take(table.Name(r.Topic())) {
 			in = append(in, r)
-			if b := w.Add(r); b != nil {
-				blocks = append(blocks, bytes.Clone(b))
+			if err := w.Add(r); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
-	if b := w.End(); b != nil {
-		blocks = append(blocks, bytes.Clone(b))
-	}
+	end(t, w)
 	var out bytes.Buffer
-	_, _, err := w.Write(&out, table.Name, func(write func([]byte)) error {
+	_, _, err := w.Write(&out, func(write func([]byte)) error {
 		for _, b := range blocks {
 			write(b)
 		}
@@ -55,6 +68,13 @@ func storeOf(t testing.TB, first uint64, messages, payload int, take func(name s
 		t.Fatal(err)
 	}
 	return out.Bytes(), in
+}
+
+func end(t testing.TB, w *StoreWriter) {
+	t.Helper()
+	if err := w.End(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func everyTopic(string) bool  { return true }
@@ -77,8 +97,10 @@ func openStore(t testing.TB, b []byte) (*File, *StoreIndex) {
 func TestStoreDump(t *testing.T) {
 	datadriven.RunTest(t, "testdata/store", func(t *testing.T, d *datadriven.TestData) string {
 		var messages int
+		var chapter uint32
 		d.ScanArgs(t, "messages", &messages)
-		b, _ := storeOf(t, 1000, messages, 60, belowA)
+		d.MaybeScanArgs(t, "chapter", &chapter)
+		b, _ := storeOf(t, chapter, 1000, messages, 60, belowA)
 		f, x := openStore(t, b)
 		var out strings.Builder
 		dump(&out, "header", b[:HeaderBytes], 0)
@@ -87,56 +109,68 @@ func TestStoreDump(t *testing.T) {
 			dump(&out, KindStore.TableName(Table(i)), b[ref.Off:ref.Off+ref.Bytes], int(ref.Off))
 		}
 		dump(&out, "trailer", b[len(b)-TrailerBytes:], len(b)-TrailerBytes)
-		records, err := f.Unpack(x.Blocks[0], b[HeaderBytes:HeaderBytes+f.Trailer.Blocks])
-		if err != nil {
-			t.Fatal(err)
-		}
-		dump(&out, "records of the block", records, 0)
-		return out.String()
-	})
-}
-
-// TestStoreHoldsItsRecords: what went in comes out, block by block, and the lists name
-// exactly the blocks that hold a topic.
-func TestStoreHoldsItsRecords(t *testing.T) {
-	for _, payload := range []int{2, 3000, 200_000} {
-		b, want := storeOf(t, 5, 3000/payload*20+300, payload, everyTopic)
-		f, x := openStore(t, b)
-		var got []message.Record
-		holds := map[uint32][]uint32{}
 		for i, e := range x.Blocks {
 			records, err := f.Unpack(e, b[e.Off:e.Off+int64(e.Stored)])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Count > 1 && len(records) > StoreBlockTarget {
-				t.Fatalf("block %d of %d records has %d bytes", i, e.Count, len(records))
+			dump(&out, fmt.Sprintf("records of block %d", i), records, 0)
+		}
+		return out.String()
+	})
+}
+
+// sizes of chapters: none, of a few records, of some blocks, of everything.
+var chapters = []uint32{0, 1 << 10, 200 << 10, ChapterBytes}
+
+// TestStoreHoldsItsRecords: what went in comes out, block by block, in the order of the
+// stream within each, and the lists name exactly the blocks that hold a topic.
+func TestStoreHoldsItsRecords(t *testing.T) {
+	for _, size := range chapters {
+		for _, payload := range []int{2, 3000, 200_000} {
+			b, want := storeOf(t, size, 5, 3000/payload*20+300, payload, everyTopic)
+			holdsItsRecords(t, b, want)
+		}
+	}
+}
+
+func holdsItsRecords(t *testing.T, b []byte, want []message.Record) {
+	f, x := openStore(t, b)
+	var got []message.Record
+	holds := map[uint32][]uint32{}
+	for i, e := range x.Blocks {
+		records, err := f.Unpack(e, b[e.Off:e.Off+int64(e.Stored)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Count > 1 && len(records) > chapter.BlockBytes {
+			t.Fatalf("block %d of %d records has %d bytes", i, e.Count, len(records))
+		}
+		for before := uint64(0); len(records) > 0; before = got[len(got)-1].Seq() {
+			var r message.Record
+			if r, records, err = message.Split(records); err != nil || r.Seq() <= before {
+				t.Fatalf("seq %d behind %d, %v", r.Seq(), before, err)
 			}
-			for len(records) > 0 {
-				var r message.Record
-				if r, records, err = message.Split(records); err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, r)
-				if h := holds[r.Topic()]; len(h) == 0 || h[len(h)-1] != uint32(i) {
-					holds[r.Topic()] = append(h, uint32(i))
-				}
+			got = append(got, r)
+			if h := holds[r.Topic()]; len(h) == 0 || h[len(h)-1] != uint32(i) {
+				holds[r.Topic()] = append(h, uint32(i))
 			}
 		}
-		if !slices.EqualFunc(got, want, func(a, b message.Record) bool { return bytes.Equal(a, b) }) {
-			t.Fatalf("%d records come out, %d went in", len(got), len(want))
+	}
+	slices.SortFunc(got, func(a, b message.Record) int { return cmp.Compare(a.Seq(), b.Seq()) })
+	if !slices.EqualFunc(got, want, func(a, b message.Record) bool { return bytes.Equal(a, b) }) {
+		t.Fatalf("%d records come out, %d went in", len(got), len(want))
+	}
+	for id, blocks := range holds {
+		if list := x.Wanted(func(w uint32) bool { return w == id }); !slices.Equal(list, blocks) {
+			t.Fatalf("topic %d is in blocks %v, listed are %v", id, blocks, list)
 		}
-		for id, blocks := range holds {
-			if list := x.Wanted(func(w uint32) bool { return w == id }); !slices.Equal(list, blocks) {
-				t.Fatalf("topic %d is in blocks %v, listed are %v", id, blocks, list)
-			}
-		}
-		if len(x.Wanted(func(uint32) bool { return false })) > 0 || len(x.Wanted(func(uint32) bool { return true })) != len(x.All()) {
-			t.Fatal("none or all")
-		}
-		if r := Examine(bytes.NewReader(b), int64(len(b)), "x"); r.Err() != nil {
-			t.Fatal(r.Findings)
-		}
+	}
+	if len(x.Wanted(func(uint32) bool { return false })) > 0 || len(x.Wanted(func(uint32) bool { return true })) != len(x.All()) {
+		t.Fatal("none or all")
+	}
+	if r := Examine(bytes.NewReader(b), int64(len(b)), "x"); r.Err() != nil {
+		t.Fatal(r.Findings)
 	}
 }
 
@@ -186,7 +220,7 @@ func TestListsModel(t *testing.T) {
 func TestPackingForgets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 200 {
-		b := make([]byte, 1+rng.IntN(StoreBlockTarget))
+		b := make([]byte, 1+rng.IntN(chapter.BlockBytes))
 		for j := range b {
 			b[j] = byte(rng.IntN(1 + i%7*9))
 		}
@@ -198,48 +232,52 @@ func TestPackingForgets(t *testing.T) {
 
 // TestEveryFlippedBitOfAStore is found by Examine and named.
 func TestEveryFlippedBitOfAStore(t *testing.T) {
-	b, _ := storeOf(t, 1, 120, 60, belowA)
-	for i := range b {
-		bad := bytes.Clone(b)
-		bad[i] ^= 1 << (i % 8)
-		r := Examine(bytes.NewReader(bad), int64(len(bad)), "name")
-		if r.Err() == nil || !strings.Contains(r.Err().Error(), "name") {
-			t.Fatalf("byte %d: %v", i, r.Err())
+	for _, chapter := range []uint32{0, 3000} {
+		b, _ := storeOf(t, chapter, 1, 120, 60, belowA)
+		for i := range b {
+			bad := bytes.Clone(b)
+			bad[i] ^= 1 << (i % 8)
+			r := Examine(bytes.NewReader(bad), int64(len(bad)), "name")
+			if r.Err() == nil || !strings.Contains(r.Err().Error(), "name") {
+				t.Fatalf("byte %d: %v", i, r.Err())
+			}
+			if !errors.Is(r.Err(), ErrCorrupt) && !errors.Is(r.Err(), ErrForeign) && !errors.Is(r.Err(), ErrNewer) {
+				t.Fatalf("byte %d: %v", i, r.Err())
+			}
 		}
-		if !errors.Is(r.Err(), ErrCorrupt) && !errors.Is(r.Err(), ErrForeign) && !errors.Is(r.Err(), ErrNewer) {
-			t.Fatalf("byte %d: %v", i, r.Err())
-		}
-	}
-	for n := range b {
-		if Examine(bytes.NewReader(b[:n]), int64(n), "name").Err() == nil {
-			t.Fatalf("cut at %d", n)
+		for n := range b {
+			if Examine(bytes.NewReader(b[:n]), int64(n), "name").Err() == nil {
+				t.Fatalf("cut at %d", n)
+			}
 		}
 	}
 }
 
 // TestStoreTablesThatLie: sound checksums over tables that say other than the records.
 func TestStoreTablesThatLie(t *testing.T) {
-	b, _ := storeOf(t, 1, 120, 60, belowA)
-	f, _ := openStore(t, b)
-	for _, which := range []Table{BlockTable, TopicTable, ListTable} {
-		ref := f.Trailer.Tables[which]
-		found := 0
-		for i := range ref.Bytes {
-			bad := bytes.Clone(b)
-			bad[ref.Off+i] ^= 1
-			tr := f.Trailer
-			tr.Tables[which].Sum = message.Sum(bad[ref.Off : ref.Off+ref.Bytes])
-			copy(bad[len(bad)-TrailerBytes:], tr.Encode())
-			if Examine(bytes.NewReader(bad), int64(len(bad)), "name").Err() == nil {
-				if which == TopicTable {
-					continue // another name, which only the table knows
+	for _, chapter := range []uint32{0, 3000} {
+		b, _ := storeOf(t, chapter, 1, 120, 60, belowA)
+		f, _ := openStore(t, b)
+		for _, which := range []Table{BlockTable, TopicTable, ListTable} {
+			ref := f.Trailer.Tables[which]
+			found := 0
+			for i := range ref.Bytes {
+				bad := bytes.Clone(b)
+				bad[ref.Off+i] ^= 1
+				tr := f.Trailer
+				tr.Tables[which].Sum = message.Sum(bad[ref.Off : ref.Off+ref.Bytes])
+				copy(bad[len(bad)-TrailerBytes:], tr.Encode())
+				if Examine(bytes.NewReader(bad), int64(len(bad)), "name").Err() == nil {
+					if which == TopicTable {
+						continue // another name, which only the table knows
+					}
+					t.Fatalf("chapters of %d: %s, byte %d", chapter, KindStore.TableName(which), i)
 				}
-				t.Fatalf("%s, byte %d", KindStore.TableName(which), i)
+				found++
 			}
-			found++
-		}
-		if found == 0 {
-			t.Fatal(KindStore.TableName(which))
+			if found == 0 {
+				t.Fatal(KindStore.TableName(which))
+			}
 		}
 	}
 }
@@ -248,18 +286,20 @@ func TestStoreTablesThatLie(t *testing.T) {
 // has one encoding and keeps the limits of the file.
 func FuzzStoreTables(f *testing.F) {
 	for _, n := range []int{3, 30, 3000} {
-		b, _ := storeOf(f, 1, n, 100, everyTopic)
-		file, x := openStore(f, b)
-		for _, which := range []Table{BlockTable, ListTable} {
-			ref := file.Trailer.Tables[which]
-			f.Add(which == ListTable, b[ref.Off:ref.Off+ref.Bytes], uint64(n), file.Header.Messages, file.Trailer.Topics, len(x.Blocks), file.Trailer.Blocks)
+		for _, size := range chapters {
+			b, _ := storeOf(f, size, 1, n, 100, everyTopic)
+			file, x := openStore(f, b)
+			for _, which := range []Table{BlockTable, ListTable} {
+				ref := file.Trailer.Tables[which]
+				f.Add(which == ListTable, b[ref.Off:ref.Off+ref.Bytes], uint64(n), file.Header.Messages, file.Trailer.Topics, len(x.Blocks), file.Trailer.Blocks, size)
+			}
 		}
 	}
-	f.Fuzz(func(t *testing.T, isLists bool, b []byte, span, messages uint64, topics uint32, blocks int, bytesOfBlocks int64) {
+	f.Fuzz(func(t *testing.T, isLists bool, b []byte, span, messages uint64, topics uint32, blocks int, bytesOfBlocks int64, chapter uint32) {
 		if span == 0 || span > MaxMessages || bytesOfBlocks <= 0 || bytesOfBlocks > 1<<40 || blocks < 0 || blocks > 1<<16 {
 			return
 		}
-		h := Header{Kind: KindStore, First: 1, Last: span, FirstTime: 1_700_000_000_000_000_000, LastTime: 1_700_000_000_001_000_000, Messages: messages}
+		h := Header{Kind: KindStore, First: 1, Last: span, FirstTime: 1_700_000_000_000_000_000, LastTime: 1_700_000_000_001_000_000, Messages: messages, Chapter: chapter}
 		if isLists {
 			l, err := decodeLists(b, topics, blocks)
 			if err != nil {
@@ -285,12 +325,17 @@ func FuzzStoreTables(f *testing.F) {
 			return
 		}
 		var again []byte
-		before := StoreBlock{LastTime: h.FirstTime}
+		before, end := startOf(h), startOf(h)
 		for _, x := range list {
-			again = appendStoreBlock(again, x, before)
-			before = x
+			if x.Begins {
+				before = end
+			}
+			if again = appendStoreBlock(again, h, x, before); x.First < before.last || x.FirstTime < before.time {
+				t.Fatalf("%+v begins before its chapter", x)
+			}
+			end.add(x)
 		}
-		if !bytes.Equal(again, b) || uint64(before.Last) >= span || before.LastTime > h.LastTime {
+		if !bytes.Equal(again, b) || uint64(end.last) >= span || end.time > h.LastTime {
 			t.Fatalf("%+v", list)
 		}
 	})
@@ -299,8 +344,10 @@ func FuzzStoreTables(f *testing.F) {
 // FuzzStore: a store of any bytes is reported, never a panic; also past its checksums.
 func FuzzStore(f *testing.F) {
 	for _, n := range []int{3, 40} {
-		b, _ := storeOf(f, 9, n, 60, everyTopic)
-		f.Add(b)
+		for _, size := range chapters {
+			b, _ := storeOf(f, size, 9, n, 60, everyTopic)
+			f.Add(b)
+		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		Examine(bytes.NewReader(b), int64(len(b)), "x")

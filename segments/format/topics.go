@@ -1,7 +1,6 @@
 package format
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -35,25 +34,6 @@ const (
 	topicFields     = 5
 	topicEntryBytes = 2 + topicFields // at least
 )
-
-// CompareTree orders names such that a topic is followed by its subtree: the
-// slash sorts before every other byte. So the topics of a partition, and those of
-// any subtree, stand together, which they do not in the order of bytes
-// ("a", "a-b", "a/b").
-func CompareTree(a, b string) int {
-	for i := range min(len(a), len(b)) {
-		switch {
-		case a[i] == b[i]:
-		case a[i] == '/':
-			return -1
-		case b[i] == '/':
-			return 1
-		default:
-			return cmp.Compare(a[i], b[i])
-		}
-	}
-	return cmp.Compare(len(a), len(b))
-}
 
 // appendTopics encodes volumes, which are in tree order.
 func appendTopics(b []byte, first uint64, volumes []TopicVolume) []byte {
@@ -98,7 +78,7 @@ func decodeTopics(b []byte, h Header, t Trailer) ([]TopicVolume, error) {
 		if v, name, b, err = decodeTopic(b, name, h); err != nil {
 			return nil, fmt.Errorf("%w: topic %d of the table: %w", ErrCorrupt, i, err)
 		}
-		if i > 0 && CompareTree(volumes[i-1].Name, v.Name) >= 0 {
+		if i > 0 && topic.Compare(volumes[i-1].Name, v.Name) >= 0 {
 			return nil, fmt.Errorf("%w: topic %q stands behind %q", ErrCorrupt, v.Name, volumes[i-1].Name)
 		}
 		if v.Messages > h.Messages-messages || v.Bytes > total-bytes {

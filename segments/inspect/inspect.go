@@ -75,6 +75,9 @@ func printReport(w io.Writer, r *format.Report, topics bool) error {
 	if r.First > 0 {
 		row("seqs", fmt.Sprintf("%d to %d, %d messages", r.First, r.Last, r.Messages))
 		row("times", timeText(r.FirstTime)+" to "+timeText(r.LastTime))
+		if r.Chapter > 0 {
+			row("chapters", fmt.Sprintf("of up to %d bytes of the stream", r.Chapter))
+		}
 		row("blocks", fmt.Sprintf("%d, %d bytes%s", r.Blocks, r.Trailer.Blocks, packed(r)))
 		for i, t := range r.Trailer.Tables {
 			row(r.Trailer.Kind.TableName(format.Table(i)), fmt.Sprintf("%d bytes at %d", t.Bytes, t.Off))

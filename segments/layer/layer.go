@@ -18,6 +18,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/chapter"
 	"chorale/segments/format"
 	"chorale/segments/manifest"
 )
@@ -28,7 +29,8 @@ type Options struct {
 	Dir                 string
 	First, Last         uint64 // the range
 	FirstTime, LastTime int64
-	Level               uint8 // of the files
+	Level               uint8  // of the files
+	Chapter             uint32 // bytes of their chapters; see format.Header
 	Stores              int
 	StoreOf             func(topic uint32) int // 0 to Stores-1, always the same
 	Name                func(topic uint32) string
@@ -41,6 +43,7 @@ type Builder struct {
 	o      Options
 	packer *format.Packer
 	stores []*store // nil where nothing was added
+	cutter chapter.Cutter
 	next   uint64
 	spool  *spool
 }
@@ -54,7 +57,7 @@ type store struct {
 // New makes a builder that has written nothing yet.
 func New(o Options) *Builder {
 	return &Builder{
-		o: o, packer: format.NewPacker(), stores: make([]*store, o.Stores), next: o.First,
+		o: o, packer: format.NewPacker(), stores: make([]*store, o.Stores), cutter: format.Chapters(o.Chapter), next: o.First,
 		spool: newSpool(o.FS, path.Join(o.Dir, fmt.Sprintf("%020d-%020d.spool%s", o.First, o.Last, disk.TempSuffix)), o.SpoolMemory),
 	}
 }
@@ -66,22 +69,43 @@ func (b *Builder) Add(r message.Record) error {
 		panic(fmt.Sprintf("layer: seq %d is added to %d to %d, want %d or a later one", r.Seq(), b.o.First, b.o.Last, b.next))
 	}
 	b.next = r.Seq() + 1
+	if b.cutter.Next(message.Stride(len(r))) {
+		if err := b.endChapter(); err != nil {
+			return err
+		}
+	}
 	i := b.o.StoreOf(r.Topic())
 	s := b.stores[i]
 	if s == nil {
-		s = &store{StoreWriter: format.NewStoreWriter(b.packer, b.o.First, b.o.Last, b.o.FirstTime, b.o.LastTime)}
+		s = b.newStore()
 		b.stores[i] = s
 	}
-	return b.put(s, s.Add(r))
+	return s.Add(r)
 }
 
-func (b *Builder) put(s *store, stored []byte) error {
-	if stored == nil {
-		return nil
+func (b *Builder) endChapter() error {
+	for _, s := range b.stores {
+		if s == nil {
+			continue
+		}
+		if err := s.End(); err != nil {
+			return err
+		}
 	}
-	p, err := b.spool.put(stored)
-	s.places = append(s.places, p)
-	return err
+	return nil
+}
+
+func (b *Builder) newStore() *store {
+	s := new(store)
+	s.StoreWriter = format.NewStoreWriter(format.StoreOptions{
+		First: b.o.First, Last: b.o.Last, FirstTime: b.o.FirstTime, LastTime: b.o.LastTime, Chapter: b.o.Chapter, Name: b.o.Name, Packer: b.packer,
+		Keep: func(stored []byte) error {
+			p, err := b.spool.put(stored)
+			s.places = append(s.places, p)
+			return err
+		},
+	})
+	return s
 }
 
 // Finish writes the files of all stores, durable but for the names, which they have
@@ -93,13 +117,8 @@ func (b *Builder) Finish(have func(manifest.FileMeta) bool, done func(manifest.F
 	if b.next != b.o.Last+1 {
 		panic(fmt.Sprintf("layer: %d to %d is finished at %d", b.o.First, b.o.Last, b.next))
 	}
-	for _, s := range b.stores {
-		if s == nil {
-			continue
-		}
-		if err := b.put(s, s.End()); err != nil {
-			return err
-		}
+	if err := b.endChapter(); err != nil {
+		return err
 	}
 	if err := b.spool.end(); err != nil {
 		return err
@@ -145,7 +164,7 @@ func (b *Builder) finish(i int, s *store, have func(manifest.FileMeta) bool) (ma
 
 // write writes a store and describes it.
 func (b *Builder) write(s *store, to io.Writer) (manifest.FileMeta, *format.File, error) {
-	sum, volumes, err := s.Write(to, b.o.Name, func(write func([]byte)) error {
+	sum, volumes, err := s.Write(to, func(write func([]byte)) error {
 		return b.spool.each(s.places, write)
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func stream(n, payload int) (*topic.Table, []message.Record) {
 func options(fsys disk.FS, table *topic.Table, all []message.Record, stores, memory int) Options {
 	return Options{
 		FS: fsys, Dir: "data", First: 1, Last: uint64(len(all)), FirstTime: all[0].Time(), LastTime: all[len(all)-1].Time(),
-		Level: 1, Stores: stores, StoreOf: func(id uint32) int { return int(id*31) % stores }, Name: table.Name,
+		Level: 1, Chapter: 300 << 10, Stores: stores, StoreOf: func(id uint32) int { return int(id*31) % stores }, Name: table.Name,
 		Claim: func(string) {}, SpoolMemory: memory,
 	}
 }

@@ -94,9 +94,12 @@ func Describe(s format.Summary) FileMeta {
 	}
 }
 
-// Header is what the file's header must say.
-func (m FileMeta) Header() format.Header {
-	return format.Header{Kind: m.Kind, First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime, Messages: m.Messages}
+// Header is what the file's header must say, of one with chapters of so many bytes, which
+// the manifest does not know: the sum of the trailer vouches for them.
+func (m FileMeta) Header(chapter uint32) format.Header {
+	return format.Header{
+		Kind: m.Kind, First: m.First, Last: m.Last, FirstTime: m.FirstTime, LastTime: m.LastTime, Messages: m.Messages, Chapter: chapter,
+	}
 }
 
 // check reports a description that no file can have.

@@ -24,10 +24,16 @@ const maxCopies = 8
 // Those in front are asked first, and the others only for what these have not got. Whether
 // it is the file, its hash must say. The error is ErrLost, now or from write.
 func File(meta manifest.FileMeta, copies []io.ReaderAt) (write func(io.Writer) error, err error) {
-	// The manifest knows the header: one more copy, cut behind it.
-	all := mender(append([]io.ReaderAt{bytes.NewReader(meta.Header().Encode())}, copies...))
+	all := mender(append(headers(meta), copies...))
 	f, end, err := all.open(meta)
 	if err != nil {
+		return nil, err
+	}
+	header, err := all.region(f.HeaderRegion())
+	if err != nil {
+		return nil, err
+	}
+	if f.Header, err = format.DecodeHeader(header); err != nil {
 		return nil, err
 	}
 	tables := f.Tables()
@@ -71,15 +77,26 @@ func Topics(meta manifest.FileMeta, copies []io.ReaderAt) ([]format.TopicVolume,
 	return f.Topics(tail{x.Off, b})
 }
 
-// open is what the ends of a file say: the header by the manifest's word. end is the trailer.
+// open is what the end of a file says, which is the trailer, and what of the header the
+// manifest knows.
 func (all mender) open(meta manifest.FileMeta) (f *format.File, end tail, err error) {
 	end.off = meta.Bytes
 	if err := all.prepend(&end, format.TrailerRegion(meta.Kind, meta.Bytes, meta.Sum, meta.Name())); err != nil {
 		return nil, end, err
 	}
-	f = &format.File{Path: meta.Name(), Size: meta.Bytes, Header: meta.Header()}
+	f = &format.File{Path: meta.Name(), Size: meta.Bytes, Header: meta.Header(0)}
 	f.Trailer, err = format.DecodeTrailer(end.bytes, meta.Kind, meta.Bytes)
 	return f, end, err
+}
+
+// headers are what the manifest knows of a file: the header, but for the chapters of a
+// store, which are none or of the usual size. Each is one more copy, cut behind it.
+func headers(meta manifest.FileMeta) []io.ReaderAt {
+	out := []io.ReaderAt{bytes.NewReader(meta.Header(0).Encode())}
+	if meta.Kind == manifest.KindStore {
+		out = append(out, bytes.NewReader(meta.Header(format.ChapterBytes).Encode()))
+	}
+	return out
 }
 
 // tail is the end of a file, or another part of it, from off on.

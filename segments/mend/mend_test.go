@@ -28,20 +28,14 @@ type sample struct {
 	regions []format.Region
 }
 
-// samples are a segment and a store of so many messages.
+// samples are a segment, a store with chapters and one without, of so many messages.
 func samples(t testing.TB, messages int) []sample {
 	t.Helper()
 	topics, rng := topic.NewTable(), rand.New(rand.NewPCG(3, uint64(messages)))
 	payload := make([]byte, 600)
 	a := arena.New(1, 1<<20)
-	w := format.NewStoreWriter(format.NewPacker(), 1, uint64(messages), 1000, int64(1000+messages-1))
-	var blocks [][]byte
-	keep := func(stored []byte) {
-		if stored != nil {
-			blocks = append(blocks, bytes.Clone(stored))
-		}
-	}
 	last := map[uint32]uint64{}
+	var all []message.Record
 	for i := range messages {
 		id, _ := topics.Intern(fmt.Appendf(nil, "a/b%d/c%d", rng.IntN(3), rng.IntN(5)))
 		for j := range payload {
@@ -50,24 +44,43 @@ func samples(t testing.TB, messages int) []sample {
 		r := message.NewRecord(message.Draft{Payload: payload[:rng.IntN(len(payload))]}, id, uint64(i+1), last[id], int64(1000+i))
 		last[id] = r.Seq()
 		a.Append(topics.Partition(id), r)
-		keep(w.Add(r))
+		all = append(all, r)
 	}
-	keep(w.End())
-	var segment, store bytes.Buffer
+	var segment bytes.Buffer
 	x, err := arena.NewLayout(a, topics).Write(&segment)
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, _, err := w.Write(&store, topics.Name, func(write func([]byte)) error {
+	return []sample{newSample(t, x, segment.Bytes()), store(t, format.ChapterBytes, topics, all), store(t, 0, topics, all)}
+}
+
+// store is one with all records, which are less than a chapter.
+func store(t testing.TB, chapter uint32, topics *topic.Table, all []message.Record) sample {
+	t.Helper()
+	var blocks [][]byte
+	w := format.NewStoreWriter(format.StoreOptions{
+		First: 1, Last: uint64(len(all)), FirstTime: all[0].Time(), LastTime: all[len(all)-1].Time(), Chapter: chapter, Name: topics.Name, Packer: format.NewPacker(),
+		Keep: func(stored []byte) error {
+			blocks = append(blocks, bytes.Clone(stored))
+			return nil
+		},
+	})
+	var errs []error
+	for _, r := range all {
+		errs = append(errs, w.Add(r))
+	}
+	var out bytes.Buffer
+	errs = append(errs, w.End())
+	sum, _, err := w.Write(&out, func(write func([]byte)) error {
 		for _, b := range blocks {
 			write(b)
 		}
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(append(errs, err)...); err != nil {
 		t.Fatal(err)
 	}
-	return []sample{newSample(t, x, segment.Bytes()), newSample(t, y, store.Bytes())}
+	return newSample(t, sum, out.Bytes())
 }
 
 func newSample(t testing.TB, sum format.Summary, b []byte) sample {

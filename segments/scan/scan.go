@@ -29,6 +29,7 @@ type Scan struct {
 	until       uint64 // last, or the last seq that the reader may come to
 	parts       []part
 	blocks      []extent // still to be loaded, ascending by first
+	reach       uint32   // last seq of the blocks that were loaded
 	end         uint64   // last seq of the window; before the first window: of what is passed
 	handles     int      // that parts have open
 	w           *window
@@ -266,13 +267,20 @@ func (c *Scan) full() bool { return c.messages == c.last-c.first+1 }
 // bytes and says where the window ends (relative).
 //
 // A window loads at least as much as it carries over, so that all carrying
-// together costs no more than the reading.
+// together costs no more than the reading; but where nothing is carried over, as behind
+// a chapter, it ends.
 func (c *Scan) choose(start uint32) (chosen []extent, size int, end uint32) {
-	budget := max(c.Window, c.w.carried())
+	carried := c.w.carried()
+	budget := max(c.Window, carried)
 	n := 0
-	for n < len(c.blocks) && (n == 0 || c.blocks[n].first <= start || size+int(c.blocks[n].bytes) <= budget) {
-		size += int(c.blocks[n].bytes)
-		n++
+	for ; n < len(c.blocks); n++ {
+		e := c.blocks[n]
+		if n+carried > 0 && size+carried >= c.Window && e.first > c.reach ||
+			n > 0 && e.first > start && size+int(e.bytes) > budget {
+			break
+		}
+		size += int(e.bytes)
+		c.reach = max(c.reach, e.last)
 	}
 	chosen, c.blocks = c.blocks[:n], c.blocks[n:]
 	end = uint32(c.until - c.first)

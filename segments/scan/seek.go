@@ -46,8 +46,9 @@ func (c *Scan) seekLayer(t int64) (uint64, error) {
 		if c.handles > maxHandles {
 			c.releaseAll()
 		}
-		if b, ok := s.table(c.first, p.store); ok {
-			c.blocks = append(c.blocks, extent{bytes: p.store.Blocks[b].Raw, part: uint32(i), block: b})
+		for _, e := range s.table(c.first, p.store) {
+			e.part = uint32(i)
+			c.blocks = append(c.blocks, e)
 		}
 	}
 	slices.SortStableFunc(c.blocks, func(a, b extent) int { return cmp.Compare(b.bytes, a.bytes) })
@@ -55,6 +56,9 @@ func (c *Scan) seekLayer(t int64) (uint64, error) {
 	for _, e := range c.blocks {
 		if s.before+1 == s.at {
 			break
+		}
+		if c.first+uint64(e.last) <= s.before || c.first+uint64(e.first) >= s.at {
+			continue
 		}
 		if err := s.block(c, e); err != nil {
 			return 0, err
@@ -70,28 +74,21 @@ type timeSeek struct {
 	at     uint64 // the first seq that is known to have time t or later
 }
 
-// table looks at the blocks of a store, and returns the one in which times before t
-// meet later ones; false if there is none.
-func (s *timeSeek) table(first uint64, x *format.StoreIndex) (block uint32, meet bool) {
-	i, _ := slices.BinarySearchFunc(x.Blocks, s.t, func(b format.StoreBlock, t int64) int {
-		if b.LastTime < t {
-			return -1
+// table looks at the blocks of a store, and returns those in which times before t meet
+// later ones. They are of one chapter.
+func (s *timeSeek) table(first uint64, x *format.StoreIndex) (meet []extent) {
+	for i, b := range x.Blocks {
+		switch {
+		case b.LastTime < s.t:
+			s.before = max(s.before, first+uint64(b.Last))
+		case b.FirstTime >= s.t:
+			s.at = min(s.at, first+uint64(b.First))
+		default:
+			s.before, s.at = max(s.before, first+uint64(b.First)), min(s.at, first+uint64(b.Last))
+			meet = append(meet, extent{first: b.First, last: b.Last, bytes: b.Raw, block: uint32(i)})
 		}
-		return 1
-	})
-	if i > 0 {
-		s.before = max(s.before, first+uint64(x.Blocks[i-1].Last))
 	}
-	if i == len(x.Blocks) {
-		return 0, false
-	}
-	b := &x.Blocks[i]
-	if b.FirstTime >= s.t {
-		s.at = min(s.at, first+uint64(b.First))
-		return 0, false
-	}
-	s.before, s.at = max(s.before, first+uint64(b.First)), min(s.at, first+uint64(b.Last))
-	return uint32(i), true
+	return meet
 }
 
 // block looks at the records of a block.

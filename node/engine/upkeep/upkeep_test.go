@@ -17,6 +17,7 @@ import (
 	"chorale/message"
 	"chorale/node/engine/building"
 	"chorale/segments"
+	"chorale/segments/format"
 	"chorale/tip"
 	"chorale/topic"
 
@@ -121,7 +122,7 @@ func (w *world) install(e segments.Edit) {
 // layer makes two stores of some files.
 func (w *world) layer(of []segments.FileMeta) {
 	first, last := of[0], of[len(of)-1]
-	b, err := w.log.NewStoreBuilder(first.First, last.Last, first.FirstTime, last.LastTime, 1, 2, func(id uint32) int { return int(id % 2) })
+	b, err := w.log.NewStoreBuilder(first.First, last.Last, first.FirstTime, last.LastTime, 1, format.ChapterBytes, 2, func(id uint32) int { return int(id % 2) })
 	w.must(err)
 	defer b.Abort()
 	for _, r := range w.all[first.First-1 : last.Last] {
