@@ -123,12 +123,12 @@ func TestRetentionByAge(t *testing.T) {
 		if err := away.stop(); err != nil {
 			t.Fatal(err)
 		}
-		c.retain(raftfsm.Retention{Age: int64(time.Hour)})
+		c.retain(raftfsm.Retention{Age: int64(10 * time.Minute)})
 		c.traffic(c.leader(), 9)
 		if got := c.keptEverywhere(); got != 1 {
 			t.Fatalf("the oldest is %d after a minute", got)
 		}
-		pass(2 * time.Hour)
+		pass(20 * time.Minute)
 		leader := c.leader()
 		if got := len(compactor.Ranges(leader.engine.history.Manifest())); got != 1 {
 			t.Errorf("%d ranges are left, want the newest", got)
@@ -148,7 +148,7 @@ func TestRetentionByAge(t *testing.T) {
 			t.Errorf("the oldest is %d", oldest)
 		}
 		k, err := c.leader().engine.Retention(context.Background())
-		if want := (raftfsm.Retention{Age: int64(time.Hour)}); err != nil || k.Retention != want || k.Oldest != oldest || k.OldestTime == 0 || k.Bytes == 0 {
+		if want := (raftfsm.Retention{Age: int64(10 * time.Minute)}); err != nil || k.Retention != want || k.Oldest != oldest || k.OldestTime == 0 || k.Bytes == 0 {
 			t.Errorf("%+v: %v", k, err)
 		}
 	})

@@ -94,14 +94,14 @@ func TestRuleByAge(t *testing.T) {
 		c.traffic(c.leader(), 9)
 		all, _ := c.leftEverywhere("**")
 		others, _ := c.leftEverywhere("part1/**")
-		c.rule(retention.Rule{Filter: "part0/**", Age: int64(time.Hour)})
-		pass(30 * time.Minute)
+		c.rule(retention.Rule{Filter: "part0/**", Age: int64(10 * time.Minute)})
+		pass(5 * time.Minute)
 		if got, _ := c.leftEverywhere("part0/**"); len(got) != len(all)-len(others) {
 			t.Errorf("%d messages are left after half the time, want %d", len(got), len(all)-len(others))
 		}
 		end := c.leader().engine.End()
 		c.leader().mustPublish("part0/topic0", "young")
-		pass(35 * time.Minute)
+		pass(6 * time.Minute)
 		check := func(when string) {
 			if got, _ := c.leftEverywhere("part0/**"); len(got) != 1 || got[0] != end+1 {
 				t.Errorf("%s: %v are left, want %d", when, got, end+1)
@@ -123,7 +123,7 @@ func TestRuleByAge(t *testing.T) {
 		}
 		check("behind a restart")
 		c.rule()
-		pass(2 * time.Hour)
+		pass(20 * time.Minute)
 		check("without a rule")
 	})
 }

@@ -37,7 +37,7 @@ func drawn(t *rapid.T) (names []string, records []message.Record) {
 			names = append(names, name)
 		}
 	}
-	for seq := range uint64(rapid.IntRange(1, 200).Draw(t, "messages")) {
+	for seq := range uint64(rapid.IntRange(1, 60).Draw(t, "messages")) {
 		id := rapid.Uint32Range(0, uint32(len(names)-1)).Draw(t, "topic")
 		payload := make([]byte, rapid.IntRange(0, sizes[id]).Draw(t, "bytes"))
 		records = append(records, message.NewRecord(message.Draft{Payload: payload}, id, seq+1, 0, 0))
