@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// askBytes is how much memory is asked for ahead of the copying: enough to keep
-	// the processor's miss buffers busy, little enough to stay in its first cache.
+	// askBytes is how much memory is asked for far ahead of the copying, into the second
+	// cache: enough to keep the processor's miss buffers busy. From there the next
+	// group comes into the first one.
 	askBytes           = 8 << 10
 	minAhead, maxAhead = 8, 48 // in records
 	// group is how many records are asked for, and copied, at a time.
@@ -38,7 +39,8 @@ func (p *piece) find(g *ring, lo uint64, unit uint32) {
 // reports whether there may be more to do.
 func (r *Reader) deliver(out *output) (more bool) {
 	s, g := &r.stretch, &r.tip.ring
-	var here, ahead piece
+	var here piece
+	far, near := asking{next: s.next}, asking{next: s.next}
 	for s.pending() {
 		if unit := s.units[s.next]; !here.holds(unit) {
 			if here.find(g, s.lo, unit); here.chunk == nil {
@@ -47,7 +49,9 @@ func (r *Reader) deliver(out *output) (more bool) {
 				return true
 			}
 		}
-		r.ask(&ahead)
+		ahead := min(max(askBytes/max(s.bytes, 1), minAhead), maxAhead)
+		far.ask(g, s, s.next+group+ahead, prefetch.Far)
+		near.ask(g, s, s.next+2*group, prefetch.Records)
 		n := min(len(s.units), s.next+group)
 		for !here.holds(s.units[n-1]) {
 			n--
@@ -63,25 +67,28 @@ func (r *Reader) deliver(out *output) (more bool) {
 	return out.room > 0 || out.count == 0
 }
 
-// ask prefetches the records that follow the next ones.
-func (r *Reader) ask(p *piece) {
-	s := &r.stretch
-	to := s.next + group + min(max(askBytes/max(s.bytes, 1), minAhead), maxAhead)
+// asking is how far the records of a stretch were asked for: up to index next.
+type asking struct {
+	next int
+	in   piece
+}
+
+// ask prefetches records up to index to.
+func (a *asking) ask(g *ring, s *stretch, to int, records func(base uintptr, units []uint32, bytes int)) {
 	to = min(to, len(s.units))
-	for s.asked < to {
-		unit := s.units[s.asked]
-		if !p.holds(unit) {
-			if p.find(&r.tip.ring, s.lo, unit); p.chunk == nil {
+	for a.next < to {
+		if !a.in.holds(s.units[a.next]) {
+			if a.in.find(g, s.lo, s.units[a.next]); a.in.chunk == nil {
 				return
 			}
 		}
-		n := s.asked + 1
-		for n < to && p.holds(s.units[n]) {
+		n := a.next + 1
+		for n < to && a.in.holds(s.units[n]) {
 			n++
 		}
-		base := uintptr(unsafe.Pointer(unsafe.SliceData(p.chunk.buf))) - uintptr(p.start)*unitBytes
-		prefetch.Records(base, s.units[s.asked:n], min(s.bytes, maxAskBytes))
-		s.asked = n
+		base := uintptr(unsafe.Pointer(unsafe.SliceData(a.in.chunk.buf))) - uintptr(a.in.start)*unitBytes
+		records(base, s.units[a.next:n], min(s.bytes, maxAskBytes))
+		a.next = n
 	}
 }
 

@@ -36,7 +36,6 @@ type stretch struct {
 	units  []uint32 // where wanted records start, relative to lo, ascending
 	list   *list    // the memory of units
 	next   int      // index of the next to deliver
-	asked  int      // index of the next to ask for
 	bytes  int      // about the stride of a record
 
 	// While gathering.
@@ -61,7 +60,7 @@ func (s *stretch) begin() {
 	if s.list == nil {
 		s.list = lists.Get().(*list)
 	}
-	s.units, s.next, s.asked, s.sorted, s.entries = s.list.units[:0], 0, 0, true, 0
+	s.units, s.next, s.sorted, s.entries = s.list.units[:0], 0, true, 0
 }
 
 // end gives the list back, with what is left of it.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"chorale/message"
+	"chorale/tip/pages"
 )
 
 // held is a ring with its partition indexes, and who waits for it.
@@ -38,7 +39,7 @@ func newHeld(bytes int64) *held {
 	t := &held{nextSeq: 1}
 	t.ring.init(bytes)
 	if mapped := t.ring.reserve(); mapped != nil {
-		runtime.AddCleanup(t, release, mapped)
+		runtime.AddCleanup(t, pages.Release, mapped)
 	}
 	t.index.init(defaultSizes)
 	t.floorSeq.Store(1)

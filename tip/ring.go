@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"chorale/message"
+	"chorale/tip/pages"
 )
 
 // Positions count units of 8 bytes, from the first record ever appended on, and
@@ -91,11 +92,9 @@ const spareChunks = 8
 
 // reserve takes the memory of a large ring from the system. The caller releases it.
 func (g *ring) reserve() (mapped []byte) {
-	if g.chunkBytes < hugePage {
-		return nil
+	if g.chunkBytes >= pages.Large {
+		g.arena, mapped = pages.Reserve(int64(len(g.slots)+spareChunks) * int64(g.chunkBytes))
 	}
-	mapped = reserve(int64(len(g.slots)+spareChunks) * int64(g.chunkBytes))
-	g.arena = aligned(mapped)
 	return mapped
 }
 

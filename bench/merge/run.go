@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"chorale/bench/meter"
+	"chorale/tip/pages"
 	"chorale/tip/prefetch"
 )
 
@@ -148,7 +149,13 @@ func (e Entrant) measure(o Options, k int, sources [][]uint64, span uint32) Resu
 // floor compares the chosen merge, copying included, with copying the same records
 // from a list that was prepared before: no merge can be faster than that.
 func floor(o Options, k int, sources [][]uint64, span uint32) Floor {
-	ring := make([]byte, int(span)*8+strideUnits*8)
+	size := int(span)*8 + strideUnits*8
+	ring, mapped := pages.Reserve(int64(size)) // as the tip's
+	if mapped == nil {
+		ring = make([]byte, size)
+	} else {
+		defer pages.Release(mapped)
+	}
 	for i := 0; i < len(ring); i += 512 { // memory that was never written costs nothing to read
 		ring[i] = 1
 	}
@@ -174,13 +181,13 @@ func floor(o Options, k int, sources [][]uint64, span uint32) Floor {
 // copyRecords copies as the product does: the next records are asked for while the
 // last ones are copied.
 func copyRecords(dst, ring []byte, list []uint32) {
-	const ahead, group, stride = 32, 8, strideUnits * 8
+	const ahead, group, stride = 48, 4, strideUnits * 8
 	base := uintptr(unsafe.Pointer(&ring[0]))
+	from := func(i int) []uint32 { return list[min(i, len(list)):min(i+group, len(list))] }
 	at := 0
 	for i := 0; i < len(list); i += group {
-		if from := i + ahead; from < len(list) {
-			prefetch.Records(base, list[from:min(from+group, len(list))], stride)
-		}
+		prefetch.Far(base, from(i+ahead), stride)
+		prefetch.Records(base, from(i+group), stride)
 		for _, p := range list[i:min(i+group, len(list))] {
 			if at+stride > len(dst) {
 				at = 0

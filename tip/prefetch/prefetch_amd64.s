@@ -33,6 +33,33 @@ line:
 done:
 	RET
 
+// func Far(base uintptr, units []uint32, bytes int)
+TEXT ·Far(SB), NOSPLIT, $0-40
+	MOVQ base+0(FP), AX
+	MOVQ units_base+8(FP), BX
+	MOVQ units_len+16(FP), CX
+	MOVQ bytes+32(FP), DX
+	TESTQ CX, CX
+	JLE  done
+
+record:
+	MOVL (BX), SI
+	LEAQ (AX)(SI*8), SI
+	LEAQ -1(SI)(DX*1), DI
+
+line:
+	PREFETCHT1 (SI)
+	ADDQ $64, SI
+	CMPQ SI, DI
+	JLT  line
+	PREFETCHT1 (DI)
+	ADDQ $4, BX
+	DECQ CX
+	JNE  record
+
+done:
+	RET
+
 // func Bytes(p uintptr, n int)
 TEXT ·Bytes(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), AX

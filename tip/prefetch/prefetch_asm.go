@@ -15,7 +15,11 @@ func Line(p unsafe.Pointer)
 //go:noescape
 func Records(base uintptr, units []uint32, bytes int)
 
-// Bytes asks for the lines of n bytes from p on. Any address is safe.
+// Far is Records into the processor's second cache, which has room for more misses
+// at a time than the first.
 //
 //go:noescape
+func Far(base uintptr, units []uint32, bytes int)
+
+// Bytes asks for the lines of n bytes from p on. Any address is safe.
 func Bytes(p uintptr, n int)

@@ -12,3 +12,6 @@ func Records(uintptr, []uint32, int) {}
 
 // Bytes does nothing here.
 func Bytes(uintptr, int) {}
+
+// Far does nothing here.
+func Far(uintptr, []uint32, int) {}

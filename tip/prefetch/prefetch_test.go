@@ -15,9 +15,11 @@ func TestAnywhere(t *testing.T) {
 	Bytes(0, 100)
 	Bytes(base, 0)
 	Bytes(base+100, 5000)
-	Records(base, nil, 100)
-	Records(base, []uint32{0, 50, 1 << 31}, 200)
-	Records(base-800, []uint32{100}, 0)
+	for _, records := range []func(uintptr, []uint32, int){Records, Far} {
+		records(base, nil, 100)
+		records(base, []uint32{0, 50, 1 << 31}, 200)
+		records(base-800, []uint32{100}, 0)
+	}
 	for i := range b {
 		if b[i] != 0 {
 			t.Fatalf("byte %d was changed", i)
