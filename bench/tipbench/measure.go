@@ -60,7 +60,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // measure runs one scenario. Each method runs twice in a row and the second time
 // counts, but for cold: that is the product's way right behind a linear pass, which
-// leaves nothing of the recovery in the processor's cache.
+// leaves nothing of the recovery in the processor's cache. Several readers also
+// recover in turn, what they want being as warm as when they do at once.
 func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(string)) (Result, error) {
 	r := Result{Scenario: s}
 	r.Partitions, r.Topics = g.Partitions, g.Topics
@@ -76,38 +77,55 @@ func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(st
 	if writes {
 		stop = g.startWriter()
 	}
-	var linear, cold, planned, indexed []pass
+	var p passes
 	for n := range rounds {
 		if err := ctx.Err(); err != nil {
 			stop()
 			return r, err
 		}
 		note(fmt.Sprintf("round %d of %d", n+1, rounds))
-		linear = append(linear, g.pass(filters, tip.Linear))
-		linear = append(linear, g.pass(filters, tip.Linear))
-		cold = append(cold, g.pass(filters, tip.Planned))
-		planned = append(planned, g.pass(filters, tip.Planned))
-		linear = append(linear, g.pass(filters, tip.Linear))
+		p.linear = append(p.linear, g.pass(filters, tip.Linear))
+		p.linear = append(p.linear, g.pass(filters, tip.Linear))
+		p.cold = append(p.cold, g.pass(filters, tip.Planned))
+		p.planned = append(p.planned, g.pass(filters, tip.Planned))
+		if s.Readers > 1 {
+			p.turns = append(p.turns, g.turns(filters))
+		}
+		p.linear = append(p.linear, g.pass(filters, tip.Linear))
 		g.pass(filters, tip.Indexed)
-		indexed = append(indexed, g.pass(filters, tip.Indexed))
+		p.indexed = append(p.indexed, g.pass(filters, tip.Indexed))
 	}
 	stop()
 	if writes {
 		note("appending alone and beside them")
 		r.Appended = g.appended(ctx, filters, rounds)
 	}
-	r.set(linear, cold, planned, indexed)
+	r.set(p)
 	r.Stats = statsOf(g.tip.Stats())
 	return r, nil
 }
 
-// pass is one recovery by all readers at once.
+// pass is one recovery by all readers.
 type pass struct {
 	meter.Cost // CPU is the sum of all readers
 	delivered  int
 	evicted    int
 }
 
+// passes are those of all rounds.
+type passes struct{ linear, cold, planned, turns, indexed []pass }
+
+// turns is a pass of the product in which one reader waits for the other.
+func (g *ring) turns(filters []*topic.Filters) (sum pass) {
+	for i := range filters {
+		p := g.pass(filters[i:i+1], tip.Planned)
+		sum.CPU, sum.Wall, sum.Allocs, sum.Bytes = sum.CPU+p.CPU, sum.Wall+p.Wall, sum.Allocs+p.Allocs, sum.Bytes+p.Bytes
+		sum.delivered, sum.evicted = sum.delivered+p.delivered, sum.evicted+p.evicted
+	}
+	return sum
+}
+
+// pass lets all readers recover at once.
 func (g *ring) pass(filters []*topic.Filters, method tip.Method) pass {
 	var cpu, delivered, evicted atomic.Int64
 	var wg sync.WaitGroup

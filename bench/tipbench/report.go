@@ -36,7 +36,11 @@ type Result struct {
 	ColdRatio float64 `json:"cold_ratio"`
 	// Better is the cheaper of linear and merge / index: below 0.95 the plan chose
 	// wrongly.
-	Better     float64   `json:"better_ratio"`
+	Better float64 `json:"better_ratio"`
+	// TurnsCPU is IndexCPU with one reader waiting for the other, AtOnce IndexCPU / it: 1
+	// if many readers cost what they deliver. 0 with one reader.
+	TurnsCPU   float64   `json:"index_in_turn_cpu_ns_per_message,omitempty"`
+	AtOnce     float64   `json:"at_once_ratio,omitempty"`
 	Allocs     float64   `json:"index_allocs_per_recovery"`
 	AllocBytes float64   `json:"index_alloc_bytes_per_recovery"`
 	Evicted    int       `json:"evicted"` // times a reader was overtaken
@@ -66,7 +70,7 @@ func statsOf(s tip.Stats) Stats {
 }
 
 // set fills in the medians.
-func (r *Result) set(linear, cold, planned, indexed []pass) {
+func (r *Result) set(p passes) {
 	cost := func(list []pass) (c meter.Cost, delivered int) {
 		costs := make([]meter.Cost, len(list))
 		for i, p := range list {
@@ -76,10 +80,10 @@ func (r *Result) set(linear, cold, planned, indexed []pass) {
 		}
 		return meter.Median(costs), delivered / len(list)
 	}
-	l, ln := cost(linear)
-	i, in := cost(planned)
-	c, cn := cost(cold)
-	m, mn := cost(indexed)
+	l, ln := cost(p.linear)
+	i, in := cost(p.planned)
+	c, cn := cost(p.cold)
+	m, mn := cost(p.indexed)
 	r.Delivered = in
 	r.LinearCPU, r.LinearWall = meter.Per(l.CPU, ln), meter.Per(l.Wall, ln)
 	r.IndexCPU, r.IndexWall = meter.Per(i.CPU, in), meter.Per(i.Wall, in)
@@ -89,6 +93,11 @@ func (r *Result) set(linear, cold, planned, indexed []pass) {
 		r.Ratio = r.LinearCPU / r.IndexCPU
 		r.ColdRatio = r.LinearCPU / r.ColdCPU
 		r.Better = min(r.LinearCPU, r.MergeCPU) / r.IndexCPU
+	}
+	if len(p.turns) > 0 {
+		t, tn := cost(p.turns)
+		r.TurnsCPU = meter.Per(t.CPU, tn)
+		r.AtOnce = r.IndexCPU / r.TurnsCPU
 	}
 	r.Allocs = float64(i.Allocs) / float64(r.Readers)
 	r.AllocBytes = float64(i.Bytes) / float64(r.Readers)
@@ -103,17 +112,20 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // WriteTable writes the report for a person.
 func (r *Report) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does, cold the\nsame with nothing of it in the processor's cache, merge the indexes whatever the plan says\n\n", r.Rounds)
+	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does, cold the\nsame with nothing of it in the processor's cache, merge the indexes whatever the plan says,\nat once index over the same with one reader waiting for the other\n\n", r.Rounds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tcold\tlinear/cold\tmerge\tbest/index\tallocs\tfell\tindex MiB\tappend / alone\t")
+	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tcold\tlinear/cold\tmerge\tbest/index\tat once\tallocs\tfell\tindex MiB\tappend / alone\t")
 	for _, s := range r.Scenarios {
-		appended := "-"
+		appended, atOnce := "-", "-"
+		if s.AtOnce > 0 {
+			atOnce = fmt.Sprintf("%.2f", s.AtOnce)
+		}
 		if s.Appended != nil {
 			appended = fmt.Sprintf("%.0f / %.0f = %.2f", s.Appended.Nanos, s.Appended.Alone, s.Appended.Ratio)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%d\t%.1f\t%s\t\n",
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%s\t%.0f\t%d\t%.1f\t%s\t\n",
 			s.RingBytes>>20, s.MessageBytes, s.Partitions, s.Readers, s.Selectivity, s.Delivered,
-			s.LinearCPU, s.IndexCPU, s.Ratio, s.ColdCPU, s.ColdRatio, s.MergeCPU, s.Better, s.Allocs, s.Evicted,
+			s.LinearCPU, s.IndexCPU, s.Ratio, s.ColdCPU, s.ColdRatio, s.MergeCPU, s.Better, atOnce, s.Allocs, s.Evicted,
 			float64(s.Stats.IndexBytes)/(1<<20), appended)
 	}
 	if err := t.Flush(); err != nil {
