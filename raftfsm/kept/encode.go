@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"chorale/message/fields"
 	"chorale/retention"
 )
 
@@ -62,9 +63,9 @@ func appendText(b []byte, s string) []byte {
 
 // DecodeChange is the inverse of Change.Append. Whether the rules are good is Replace's to say.
 func DecodeChange(b []byte) (c Change, err error) {
-	d := decoder{b: b}
-	c.Known = d.u64()
-	n, zero := d.u32(), d.u32()
+	d := decode(b)
+	c.Known = d.Uint64()
+	n, zero := d.Uint32(), d.Uint32()
 	c.Rules = d.rules(n)
 	return c, d.end("rules command", zero)
 }
@@ -85,16 +86,16 @@ func (x Rise) Append(b []byte) []byte {
 
 // DecodeRise is the inverse of Rise.Append.
 func DecodeRise(b []byte) (x Rise, err error) {
-	d := decoder{b: b}
-	x.Rules, x.Time = d.u64(), int64(d.u64())
-	n, zero := d.u32(), d.u32()
+	d := decode(b)
+	x.Rules, x.Time = d.Uint64(), int64(d.Uint64())
+	n, zero := d.Uint32(), d.Uint32()
 	if n > retention.MaxRules || n == 0 {
 		return x, fmt.Errorf("%w: a floors command with %d floors: 1 to %d are allowed", errBytes, n, retention.MaxRules)
 	}
-	for ; n > 0 && !d.short; n-- {
-		f := RuleFloor{Rule: d.u32()}
-		zero |= d.u32()
-		f.Seq = d.u64()
+	for ; n > 0 && !d.Short; n-- {
+		f := RuleFloor{Rule: d.Uint32()}
+		zero |= d.Uint32()
+		f.Seq = d.Uint64()
 		x.Floors = append(x.Floors, f)
 	}
 	return x, d.end("floors command", zero)
@@ -119,10 +120,10 @@ func AppendFloors(b []byte, list []retention.Floor) []byte {
 
 // DecodeFloors is the inverse of AppendFloors, of a stream with messages up to seq end.
 func DecodeFloors(b []byte, end uint64) (*retention.Floors, error) {
-	d := decoder{b: b}
+	d := decode(b)
 	var list []retention.Floor
-	for len(d.b) > 0 && !d.short {
-		list = append(list, retention.Floor{Seq: d.u64(), Filter: d.text()})
+	for len(d.Rest) > 0 && !d.Short {
+		list = append(list, retention.Floor{Seq: d.Uint64(), Filter: d.Text()})
 	}
 	return checkFloors(list, end, d.end("floors", 0))
 }
@@ -141,16 +142,16 @@ func checkFloors(list []retention.Floor, end uint64, err error) (*retention.Floo
 
 // Decode is the inverse of Encode, of a stream with messages up to seq end.
 func Decode(b []byte, end uint64) (s State, err error) {
-	d := decoder{b: b}
-	s.Rules.Number = d.u64()
-	rules, floors := d.u32(), d.u32()
+	d := decode(b)
+	s.Rules.Number = d.Uint64()
+	rules, floors := d.Uint32(), d.Uint32()
 	s.Rules.List = d.rules(rules)
 	if floors > retention.MaxFloors {
-		d.short = true
+		d.Short = true
 	}
 	var list []retention.Floor
-	for ; floors > 0 && !d.short; floors-- {
-		list = append(list, retention.Floor{Seq: d.u64(), Filter: d.text()})
+	for ; floors > 0 && !d.Short; floors-- {
+		list = append(list, retention.Floor{Seq: d.Uint64(), Filter: d.Text()})
 	}
 	if s.Floors, err = checkFloors(list, end, errors.Join(d.end("limits of subtrees", 0), s.Rules.Check())); err != nil {
 		return State{}, err
@@ -161,43 +162,24 @@ func Decode(b []byte, end uint64) (s State, err error) {
 	return s, nil
 }
 
-// decoder takes fields off b, and is short once b was.
-type decoder struct {
-	b     []byte
-	short bool
-}
+// decoder takes fields off bytes.
+type decoder struct{ fields.Reader }
 
-// take returns the next n bytes; zeros, if there are not so many.
-func (d *decoder) take(n int) []byte {
-	if n > len(d.b) {
-		d.b, d.short = nil, true
-		return make([]byte, n)
-	}
-	field := d.b[:n]
-	d.b = d.b[n:]
-	return field
-}
-
-func (d *decoder) u32() uint32 { return binary.LittleEndian.Uint32(d.take(4)) }
-func (d *decoder) u64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
-
-func (d *decoder) text() string {
-	return string(d.take(int(binary.LittleEndian.Uint16(d.take(2)))))
-}
+func decode(b []byte) decoder { return decoder{fields.Reader{Rest: b}} }
 
 func (d *decoder) rules(n uint32) (list []retention.Rule) {
 	if n > retention.MaxRules {
-		d.short = true
+		d.Short = true
 	}
-	for ; n > 0 && !d.short; n-- {
-		list = append(list, retention.Rule{Age: int64(d.u64()), Bytes: int64(d.u64()), Filter: d.text()})
+	for ; n > 0 && !d.Short; n-- {
+		list = append(list, retention.Rule{Age: int64(d.Uint64()), Bytes: int64(d.Uint64()), Filter: d.Text()})
 	}
 	return list
 }
 
 // end reports bytes that are missing, too many or not zero.
 func (d *decoder) end(what string, zero uint32) error {
-	if d.short || len(d.b) > 0 || zero != 0 {
+	if !d.Done() || zero != 0 {
 		return fmt.Errorf("%w: %s of another length, or with reserved bytes that are not zero", errBytes, what)
 	}
 	return nil

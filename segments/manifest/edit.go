@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"chorale/message"
+	"chorale/message/fields"
 	"chorale/segments/format"
 )
 
@@ -92,7 +93,7 @@ func DecodeEdit(b []byte) (Edit, error) {
 	if got, want := message.Sum(b[4:]), le.Uint32(b); got != want {
 		return Edit{}, fmt.Errorf("%w: edit checksum %08x, want %08x", format.ErrCorrupt, got, want)
 	}
-	d := editDecoder{b: b, version: le.Uint32(b[4:])}
+	d := editDecoder{Reader: fields.Reader{Rest: b}, version: le.Uint32(b[4:])}
 	if d.version > editVersion {
 		return Edit{}, fmt.Errorf("%w: edit of version %d, this program knows %d", format.ErrNewer, d.version, editVersion)
 	}
@@ -106,46 +107,31 @@ func DecodeEdit(b []byte) (Edit, error) {
 	return e, nil
 }
 
-// editDecoder takes fields off b, and is short once b was.
+// editDecoder takes an edit off bytes.
 type editDecoder struct {
-	b       []byte
-	short   bool
+	fields.Reader
 	version uint32
 }
 
-// take returns the next n bytes; zeros if there are not so many.
-func (d *editDecoder) take(n int) []byte {
-	if n > len(d.b) {
-		d.b, d.short = nil, true
-		return make([]byte, n)
-	}
-	field := d.b[:n]
-	d.b = d.b[n:]
-	return field
-}
-
-func (d *editDecoder) u32() uint32 { return binary.LittleEndian.Uint32(d.take(4)) }
-func (d *editDecoder) u64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
-
 func (d *editDecoder) edit() (e Edit, err error) {
-	d.take(8)
-	removes, adds := d.u32(), d.u32()
+	d.Take(8)
+	removes, adds := d.Uint32(), d.Uint32()
 	if removes > maxEditFiles || adds > maxEditFiles {
 		return e, fmt.Errorf("%d removals and %d additions", removes, adds)
 	}
 	if d.version > 1 {
-		e.Plan = d.u64()
+		e.Plan = d.Uint64()
 	}
 	e.Trims = d.version == 3
 	for range removes {
-		if d.short {
+		if d.Short {
 			break
 		}
-		e.Remove = append(e.Remove, Hash(d.take(len(Hash{}))))
+		e.Remove = append(e.Remove, Hash(d.Take(len(Hash{}))))
 	}
 	for range adds {
 		m := d.meta()
-		if d.short {
+		if d.Short {
 			break
 		}
 		if err := m.check(); err != nil {
@@ -153,7 +139,7 @@ func (d *editDecoder) edit() (e Edit, err error) {
 		}
 		e.Add = append(e.Add, m)
 	}
-	if d.short || len(d.b) > 0 {
+	if !d.Done() {
 		return e, fmt.Errorf("%d removals and %d additions have another length", removes, adds)
 	}
 	return e, nil
@@ -161,13 +147,13 @@ func (d *editDecoder) edit() (e Edit, err error) {
 
 func (d *editDecoder) meta() FileMeta {
 	m := FileMeta{
-		Kind: Kind(d.take(1)[0]), First: d.u64(), Last: d.u64(), FirstTime: int64(d.u64()), LastTime: int64(d.u64()),
-		Messages: d.u64(), Bytes: int64(d.u64()), Hash: Hash(d.take(len(Hash{}))), Sum: d.u32(),
+		Kind: Kind(d.Byte()), First: d.Uint64(), Last: d.Uint64(), FirstTime: int64(d.Uint64()), LastTime: int64(d.Uint64()),
+		Messages: d.Uint64(), Bytes: int64(d.Uint64()), Hash: Hash(d.Take(len(Hash{}))), Sum: d.Uint32(),
 	}
 	if d.version > 1 {
-		m.Level = d.take(1)[0]
-		m.Topics = d.u32()
-		m.Ancestor = string(d.take(int(binary.LittleEndian.Uint16(d.take(2)))))
+		m.Level = d.Byte()
+		m.Topics = d.Uint32()
+		m.Ancestor = d.Text()
 	}
 	return m
 }
