@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chorale/node/engine"
+	"chorale/node/turns"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,6 +22,7 @@ type metrics struct {
 	recordBytes   prometheus.Counter
 	fileBytes     prometheus.Counter
 	subscriptions prometheus.Gauge
+	turnWait      prometheus.Histogram
 	panics        prometheus.Counter
 }
 
@@ -48,13 +50,27 @@ func newMetrics(o Options) *metrics {
 		subscriptions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "subscriptions", Help: "Open subscriptions.",
 		}),
+		turnWait: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "recovery_turn_wait_seconds",
+			Help:    "How long recoveries waited for their turn to read, each time that they were to take one: while messages are published.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 10),
+		}),
 		panics: counter("handler_panics_total", "Requests that met a bug of the node."),
 	}
-	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.fileBytes, m.subscriptions, m.panics,
+	m.registry.MustRegister(m.batches, m.batchBytes, m.ack, m.messages, m.recordBytes, m.fileBytes, m.subscriptions, m.turnWait, m.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		stateCollector{o}, memoryCollector{"/proc/self/status"})
 	return m
 }
+
+// shows adds how many recoveries wait, which is asked at each scrape.
+func (m *metrics) shows(t *turns.Turns) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "recovery_turns_waiting", Help: "Recoveries that wait for their turn to read.",
+	}, func() float64 { return float64(t.Waiting()) }))
+}
+
+func (m *metrics) waited(d time.Duration) { m.turnWait.Observe(d.Seconds()) }
 
 func (m *metrics) published(bytes int, took time.Duration, err error) {
 	outcome := "unknown"

@@ -84,7 +84,8 @@ func New(o Options) *Server {
 	options := append(api.ServerOptions(),
 		grpc.ChainStreamInterceptor(s.guardStream), grpc.ChainUnaryInterceptor(s.guardUnary))
 	s.metrics = newMetrics(o)
-	s.turns = turns.New(runtime.GOMAXPROCS(0))
+	s.turns = turns.New(runtime.GOMAXPROCS(0), s.metrics.waited)
+	s.metrics.shows(s.turns)
 	s.grpc = grpc.NewServer(options...)
 	api.RegisterStreamServer(s.grpc, s)
 	api.RegisterPeerServer(s.grpc, s)

@@ -30,7 +30,9 @@ const (
 
 // Turns are the turns of one node. Safe for concurrent use.
 type Turns struct {
-	slots chan struct{} // a token for each turn that may be taken
+	slots   chan struct{}       // a token for each turn that may be taken
+	waited  func(time.Duration) // see New
+	waiting atomic.Int64
 
 	end   atomic.Uint64 // newest seq that was seen
 	since atomic.Int64  // when it was seen first, in Unix nanoseconds
@@ -41,14 +43,18 @@ type Turns struct {
 }
 
 // New makes the turns of a process that may use so many processors: half of them at a
-// time, one at least.
-func New(processors int) *Turns {
-	t := &Turns{slots: make(chan struct{}, max(processors/2, 1))}
+// time, one at least. waited is told how long each reader waited that was to read in turn,
+// also one that came at once, and one that got none; it is called by several at a time.
+func New(processors int, waited func(time.Duration)) *Turns {
+	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited}
 	for range cap(t.slots) {
 		t.slots <- struct{}{}
 	}
 	return t
 }
+
+// Waiting is how many readers wait for a turn now.
+func (t *Turns) Waiting() int { return int(t.waiting.Load()) }
 
 // Turn is a turn that was taken; the zero value is none.
 type Turn struct {
@@ -68,6 +74,11 @@ func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 		return Turn{}
 	}
 	t.probe()
+	t.waiting.Add(1)
+	defer func() {
+		t.waiting.Add(-1)
+		t.waited(time.Since(now))
+	}()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {

@@ -2,6 +2,8 @@ package turns
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,8 @@ func waited(t *Turns, end uint64) (Turn, time.Duration) {
 	return u, time.Since(begun)
 }
 
+func ignore(time.Duration) {}
+
 func expect(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got != want {
@@ -24,9 +28,10 @@ func expect(t *testing.T, what string, got, want time.Duration) {
 // TestQuiet: where nothing is published, nobody waits.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := New(2)
+		turns := New(2, ignore)
 		turns.Take(t.Context(), 7).Give()
 		time.Sleep(2 * active)
+		turns.waited = func(time.Duration) { t.Error("a wait is told of though nothing is published") }
 		for range 5 {
 			u, took := waited(turns, 7)
 			expect(t, "nothing is published", took, 0)
@@ -42,7 +47,7 @@ func TestQuiet(t *testing.T) {
 // its turn for too long loses it, and gives nothing back afterwards.
 func TestInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := New(5)
+		turns := New(5, ignore)
 		a, took := waited(turns, 1)
 		expect(t, "first of two", took, 0)
 		b, took := waited(turns, 2)
@@ -68,7 +73,7 @@ func TestInTurn(t *testing.T) {
 // pauses fade.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := New(1)
+		turns := New(1, ignore)
 		const work = 4 * time.Millisecond
 		end := uint64(0)
 		after := func() time.Duration {
@@ -106,7 +111,7 @@ func TestPause(t *testing.T) {
 // away does not wait.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := New(2)
+		turns := New(2, ignore)
 		<-turns.slots // lost: whatever happens, nobody waits for ever
 		u, took := waited(turns, 1)
 		expect(t, "no turn comes", took, patience)
@@ -118,5 +123,43 @@ func TestPatience(t *testing.T) {
 		begun := time.Now()
 		turns.Take(ctx, 2).Give()
 		expect(t, "the client has gone", time.Since(begun), 0)
+	})
+}
+
+// TestTold: each wait of a reader that was to take a turn is told, and how many wait.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []time.Duration
+		turns := New(2, func(d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, d)
+		})
+		u := turns.Take(t.Context(), 1)
+		for i := range 3 {
+			go turns.Take(t.Context(), uint64(i+2))
+			synctest.Wait()
+			if got := turns.Waiting(); got != i+1 {
+				t.Errorf("%d readers wait, want %d", got, i+1)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(2 * time.Millisecond)
+		u.Give() // at 5 ms; the others keep theirs until the lease ends
+		synctest.Wait()
+		if got := turns.Waiting(); got != 2 {
+			t.Errorf("%d readers wait, want 2", got)
+		}
+		time.Sleep(patience)
+		if got := turns.Waiting(); got != 0 {
+			t.Errorf("%d readers wait in the end", got)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(told) // whose turn is first is not said
+		if len(told) != 4 || told[0] != 0 || told[1] > 5*time.Millisecond || told[3] < 2*lease || told[3] > 5*time.Millisecond+2*lease {
+			t.Errorf("told %v", told)
+		}
 	})
 }
