@@ -3,9 +3,7 @@
 package procs
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,9 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"chorale/client"
@@ -27,6 +22,8 @@ const (
 	// listeners of a node: API, HTTP, Raft, gossip.
 	listeners = 4
 	pollEvery = 20 * time.Millisecond
+	// lastWords is how many lines of its log are told of a node that has ended.
+	lastWords = 5
 )
 
 // Place is where a node runs: its addresses, and how a process is started there; nil is
@@ -42,7 +39,7 @@ func At(host string, launch func(*exec.Cmd) error) Place {
 	return Place{API: at("7070"), HTTP: at("7071"), Raft: at("7072"), Gossip: at("7073"), Launch: launch}
 }
 
-// Loopback are places on loopback with ports that were free a moment ago.
+// Loopback are places on loopback with ports that are free.
 func Loopback(n int) ([]Place, error) {
 	ports, err := FreePorts(n * listeners)
 	if err != nil {
@@ -53,20 +50,6 @@ func Loopback(n int) ([]Place, error) {
 		out = append(out, Place{API: p[0], HTTP: p[1], Raft: p[2], Gossip: p[3]})
 	}
 	return out, nil
-}
-
-// Node is one node: how it is started, and its process while that runs. For one
-// goroutine, but for name and place, which stay.
-type Node struct {
-	Name string
-	Place
-	Dir    string
-	binary string
-	expect int      // nodes that found the cluster; 0 for one that joins
-	seeds  []string // gossip addresses of others
-	extra  []string
-	log    string // file
-	cmd    *exec.Cmd
 }
 
 // Cluster is some nodes.
@@ -136,147 +119,6 @@ func (c *Cluster) Rejoiner(n *Node) *Node {
 	return &again
 }
 
-// Moved is a node that does not run as it is started at another place.
-func (n *Node) Moved(to Place) *Node {
-	again := *n
-	again.Place, again.cmd = to, nil
-	return &again
-}
-
-// Meet tells a node whom it is to join, the next time that it is started.
-func (n *Node) Meet(others ...*Node) {
-	n.seeds = nil
-	for _, o := range others {
-		n.seeds = append(n.seeds, o.Gossip)
-	}
-}
-
-// With adds arguments of `chorale serve`, which go before those that are there.
-func (n *Node) With(args ...string) { n.extra = append(slices.Clone(n.extra), args...) }
-
-// args are the arguments of the process.
-func (n *Node) args() []string {
-	out := []string{"serve", "--id", n.Name, "--data", n.Dir,
-		"--api-addr", n.API, "--http-addr", n.HTTP, "--raft-addr", n.Raft, "--gossip-addr", n.Gossip}
-	if n.expect > 0 {
-		out = append(out, "--bootstrap-expect", fmt.Sprint(n.expect))
-	}
-	if len(n.seeds) > 0 {
-		out = append(out, "--join", strings.Join(n.seeds, ","))
-	}
-	return append(out, n.extra...)
-}
-
-// Use runs the node with another binary from its next start on.
-func (n *Node) Use(binary string) { n.binary = binary }
-
-// Log is all that the node has written so far, in all its lives.
-func (n *Node) Log() ([]byte, error) { return os.ReadFile(n.log) }
-
-// LogFile is the name of the file that the node writes its log to.
-func (n *Node) LogFile() string { return n.log }
-
-// Ended waits for a process that ends by itself and returns the last line that it
-// wrote.
-func (n *Node) Ended(ctx context.Context) (last string, err error) {
-	stop := context.AfterFunc(ctx, func() { n.cmd.Process.Kill() })
-	n.cmd.Wait()
-	n.cmd = nil
-	if !stop() {
-		return "", fmt.Errorf("node %s did not end by itself: %w", n.Name, ctx.Err())
-	}
-	b, err := os.ReadFile(n.log)
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return lines[len(lines)-1], err
-}
-
-// FreePorts finds addresses on loopback that nothing listens on. All are held
-// until the last is found, so that they differ.
-func FreePorts(n int) ([]string, error) {
-	var out []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
-	}
-	return out, nil
-}
-
-// Running reports whether the node was started and not yet ended.
-func (n *Node) Running() bool { return n.cmd != nil }
-
-// PID is the process id of a running node.
-func (n *Node) PID() int { return n.cmd.Process.Pid }
-
-// Start starts the process; its output is appended to the node's log.
-func (n *Node) Start() error {
-	log, err := os.OpenFile(n.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the process has its own
-	cmd := exec.Command(n.binary, n.args()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	// The settings of whoever runs this are not the cluster's.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "CHORALE_") })
-	launch := n.Launch
-	if launch == nil {
-		launch = (*exec.Cmd).Start
-	}
-	if err := launch(cmd); err != nil {
-		return err
-	}
-	n.cmd = cmd
-	return nil
-}
-
-// Kill is what a power switch does to a process.
-func (n *Node) Kill() error {
-	err := n.cmd.Process.Kill()
-	n.cmd.Wait()
-	n.cmd = nil
-	return err
-}
-
-// CPU is the processor time that a running node has taken; 0 where the system does
-// not tell.
-func (n *Node) CPU() time.Duration { return CPU(n.PID()) }
-
-// Resident is the memory of a running node; 0 where the system does not tell.
-func (n *Node) Resident() int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.PID()))
-	fields := strings.Fields(string(b))
-	if err != nil || len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
-}
-
-// CPU is the processor time that a process has taken, user and system; 0 where the
-// system does not tell it as Linux does.
-func CPU(pid int) time.Duration {
-	const ticksPerSecond = 100 // USER_HZ, the same on every Linux
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name of the program, in brackets, may hold anything: fields count behind it.
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * time.Second / ticksPerSecond
-}
-
-// Signal sends a signal to a running node.
-func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
-
 // Stop ends all nodes: asked first, then killed.
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes {
@@ -287,38 +129,13 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// Stop ends a node as an operator does; it is killed if that takes too long.
-func (n *Node) Stop() {
-	n.ask()
-	n.await()
-}
-
-func (n *Node) ask() {
-	if n.Running() {
-		n.Signal(syscall.SIGCONT) // a paused one could not hear
-		n.Signal(syscall.SIGTERM)
-	}
-}
-
-func (n *Node) await() {
-	if n.Running() {
-		late := time.AfterFunc(stopWait, func() { n.cmd.Process.Kill() })
-		n.cmd.Wait()
-		late.Stop()
-		n.cmd = nil
-	}
-}
-
 // PrintLogs shows the end of each node's log: what a person asks for first when
 // something went wrong.
 func (c *Cluster) PrintLogs(w io.Writer) {
 	for _, n := range c.Nodes {
-		b, err := os.ReadFile(n.log)
-		if err != nil {
-			continue
+		if end, err := n.lastLines(15); err == nil {
+			fmt.Fprintf(w, "\n--- the end of the log of %s\n%s\n", n.Name, end)
 		}
-		lines := bytes.SplitAfter(b, []byte("\n"))
-		fmt.Fprintf(w, "\n--- the end of the log of %s\n%s", n.Name, bytes.Join(lines[max(0, len(lines)-15):], nil))
 	}
 }
 
@@ -347,28 +164,6 @@ func Dial(nodes ...*Node) (*client.Client, error) {
 	return client.Dial(addrs, client.Options{})
 }
 
-// AwaitReady returns when the node serves and has applied everything up to seq.
-func (n *Node) AwaitReady(ctx context.Context, seq uint64) error {
-	c, err := Dial(n)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		s, err := c.Status(ctx, n.API)
-		if err == nil && s.NotReady == "" && s.LastSeq >= seq {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("node %s does not become ready: %s: %w", n.Name, s.GetNotReady(), ctx.Err()), err)
-		}
-	}
-}
-
 // Leader waits for a node that leads, by its own word.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	all, err := Dial(c.Nodes...)
@@ -393,4 +188,15 @@ func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 			return nil, fmt.Errorf("no node leads: %w", ctx.Err())
 		}
 	}
+}
+
+// Pause waits, and returns an error if ctx ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }

@@ -38,7 +38,7 @@ var arrows = map[string][]string{
 	"internal/tidy":      {},
 	"internal/container": {},
 	"internal/tsv":       {"topic"},
-	"internal/procs":     {"client"},
+	"internal/procs":     {"client", "disk"},
 	"internal/demo":      {"client", "message", "topic", "internal/tsv", "internal/procs"},
 }
 

@@ -11,8 +11,8 @@ import (
 var pure = []string{"topic", "retention", "message", "tip", "segments", "recovery", "raftfsm", "compactor"}
 
 // starters are the rooms that may start goroutines outside of tests. In cmd it is
-// the one that reads stdin.
-var starters = []string{"node", "client", "jepsen", "cmd"}
+// the one that reads stdin, in internal/procs the one that waits for a process.
+var starters = []string{"node", "client", "jepsen", "cmd", "internal/procs"}
 
 // fileless are the rooms that reach files through disk, or not at all.
 var fileless = []string{"topic", "retention", "message", "tip", "segments", "recovery", "raftfsm", "compactor", "membership", "api"}
