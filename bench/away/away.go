@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"chorale/client"
-	"chorale/disk"
 	"chorale/internal/procs"
 
 	"golang.org/x/sync/errgroup"
@@ -120,7 +118,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 // goAndReturn kills the node, waits, starts it, and follows it until it has caught up.
 func (r *run) goAndReturn(ctx context.Context) error {
 	r.Step(fmt.Sprintf("publishing %d messages/s; then kill -9 of %s", r.Rate, r.gone.Name))
-	if err := pause(ctx, before); err != nil {
+	if err := procs.Pause(ctx, before); err != nil {
 		return err
 	}
 	had, err := r.last(ctx, r.gone)
@@ -132,7 +130,7 @@ func (r *run) goAndReturn(ctx context.Context) error {
 	}
 	r.load.mark()
 	r.Step(fmt.Sprintf("it is away for %v", r.For))
-	if err := pause(ctx, r.For); err != nil {
+	if err := procs.Pause(ctx, r.For); err != nil {
 		return err
 	}
 	r.report.GapAway = r.load.mark()
@@ -160,7 +158,7 @@ func (r *run) catchUp(ctx context.Context, had, head uint64) (now uint64, err er
 	}
 	for ; r.report.Kills < r.Kills; r.report.Kills++ {
 		// The way takes about a tenth of the time that the node was away.
-		if err := pause(ctx, time.Duration(r.rng.Int64N(int64(r.For/20)+1))); err != nil {
+		if err := procs.Pause(ctx, time.Duration(r.rng.Int64N(int64(r.For/20)+1))); err != nil {
 			return 0, err
 		}
 		r.Step("kill -9 of it on its way")
@@ -179,7 +177,7 @@ func (r *run) catchUp(ctx context.Context, had, head uint64) (now uint64, err er
 				return s.LastSeq, nil
 			}
 		}
-		if err := pause(ctx, pollEvery); err != nil {
+		if err := procs.Pause(ctx, pollEvery); err != nil {
 			return 0, fmt.Errorf("the node was at %d of %d, %d files missing, %s: %w",
 				s.GetLastSeq(), head, s.GetHistory().GetMissingFiles(), s.GetNotReady(), err)
 		}
@@ -208,7 +206,7 @@ func (r *run) compare(ctx context.Context) error {
 		if err == nil && alike {
 			return nil
 		}
-		if p := pause(ctx, 10*pollEvery); p != nil {
+		if p := procs.Pause(ctx, 10*pollEvery); p != nil {
 			return errors.Join(fmt.Errorf("the nodes do not become alike: %w", p), err)
 		}
 	}
@@ -221,7 +219,7 @@ func (r *run) alike(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		files, err := files(n)
+		files, err := n.Files()
 		if err != nil {
 			return false, err
 		}
@@ -229,26 +227,4 @@ func (r *run) alike(ctx context.Context) (bool, error) {
 		r.report.Files = len(files)
 	}
 	return len(slices.Compact(states)) == 1 && r.report.Files > 0, nil
-}
-
-// files are the names of a node's files, which carry their hashes; those on their way do
-// not count.
-func files(n *procs.Node) (out []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(n.Dir, "segments"))
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), disk.TempSuffix) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }

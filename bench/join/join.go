@@ -19,7 +19,6 @@ import (
 
 	"chorale/api"
 	"chorale/client"
-	"chorale/disk"
 	"chorale/internal/procs"
 
 	"golang.org/x/sync/errgroup"
@@ -223,21 +222,11 @@ func (r *run) rest(ctx context.Context) error {
 		if now != last {
 			last, since = now, time.Now()
 		}
-		if err := pause(ctx, 10*pollEvery); err != nil {
+		if err := procs.Pause(ctx, 10*pollEvery); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }
 
 // received is what has come to the node that joins: files, and what Raft sent.
@@ -257,7 +246,7 @@ func (r *run) join(ctx context.Context) error {
 	}
 	for _, at := range r.moments() {
 		for now, _ := r.received(); now-files < at; now, _ = r.received() {
-			if err := pause(ctx, pollEvery/4); err != nil {
+			if err := procs.Pause(ctx, pollEvery/4); err != nil {
 				return fmt.Errorf("%d of %d bytes came: %w", now-files, r.report.Bytes, err)
 			}
 		}
@@ -293,10 +282,10 @@ func (r *run) kill(ctx context.Context) error {
 			return err
 		}
 		r.report.Kills++
-		if err := errors.Join(pause(ctx, time.Duration(r.rng.Int64N(int64(500*time.Millisecond)))), n.Start()); err != nil {
+		if err := errors.Join(procs.Pause(ctx, time.Duration(r.rng.Int64N(int64(500*time.Millisecond)))), n.Start()); err != nil {
 			return err
 		}
-		if err := pause(ctx, time.Duration(r.rng.Int64N(int64(time.Second)))); err != nil {
+		if err := procs.Pause(ctx, time.Duration(r.rng.Int64N(int64(time.Second)))); err != nil {
 			return err
 		}
 	}
@@ -317,11 +306,11 @@ func (r *run) compare(ctx context.Context) error {
 	}
 	defer c.Close()
 	for {
-		mine, err := names(r.joiner)
+		mine, err := r.joiner.Files()
 		if err != nil {
 			return err
 		}
-		others, err := names(r.cluster.Nodes[0])
+		others, err := r.cluster.Nodes[0].Files()
 		if err != nil {
 			return err
 		}
@@ -329,21 +318,10 @@ func (r *run) compare(ctx context.Context) error {
 		if err == nil && slices.Equal(mine, others) && s.History.GetMissingFiles() == 0 && s.History.GetBytes() > 0 {
 			return r.verify(s, mine)
 		}
-		if p := pause(ctx, 10*pollEvery); p != nil {
+		if p := procs.Pause(ctx, 10*pollEvery); p != nil {
 			return errors.Join(fmt.Errorf("%d files here, %d there, %d missing: %w", len(mine), len(others), s.GetHistory().GetMissingFiles(), p), err)
 		}
 	}
-}
-
-// names are the files of a node's history; those on their way do not count.
-func names(n *procs.Node) (out []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(n.Dir, "segments"))
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), disk.TempSuffix) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, err
 }
 
 // verify reads all files of the new node and holds them against their names, and looks
