@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -15,13 +16,21 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/internal/procs"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// atOnce is how many scripts run at a time, if the command line does not say: they wait for
+// nodes far more than they compute.
+const atOnce = "4"
+
 // TestMain lets the scripts run the program as a process of its own.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"chorale": main})
 }
 
@@ -43,14 +52,21 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
-				port, err := freePorts(4)
+				ports, err := procs.FreePorts(4)
 				if err != nil {
 					return err
 				}
-				for i := range 4 {
-					e.Setenv(name+[]string{"", "_HTTP", "_RAFT", "_GOSSIP"}[i], strconv.Itoa(port+i))
+				for i, suffix := range []string{"", "_HTTP", "_RAFT", "_GOSSIP"} {
+					_, port, err := net.SplitHostPort(ports[i])
+					if err != nil {
+						return err
+					}
+					e.Setenv(name+suffix, port)
 				}
 			}
+			// Otherwise each command of a script sleeps a second before it ends, if the race
+			// detector is in it.
+			e.Setenv("GORACE", "atexit_sleep_ms=10")
 			e.Setenv("CHORALE_ADDR", "127.0.0.1:"+e.Getenv("PORT"))
 			return nil
 		},
@@ -66,31 +82,6 @@ func TestScripts(t *testing.T) {
 			"grows":   grows,
 		},
 	})
-}
-
-// freePorts finds n ports in a row that nothing listens on, and is the first.
-func freePorts(n int) (int, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		held := []net.Listener{l}
-		for i := 1; i < n; i++ {
-			if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i)); err != nil {
-				break
-			}
-			held = append(held, l)
-		}
-		for _, l := range held {
-			l.Close()
-		}
-		if len(held) == n {
-			return port, nil
-		}
-	}
-	return 0, errors.New("no free ports in a row")
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
