@@ -6,17 +6,23 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 const (
-	bridge = "chorale0"
 	prefix = 24
+	// mostNetworks is how many networks a program makes.
+	mostNetworks = 250
 	// most is how many addresses a network gives out, those of hosts that moved among them.
 	most = 250
 )
+
+// networks is how many were made. Each has devices and addresses of its own, so that several
+// may be there at a time.
+var networks atomic.Int32
 
 // nowhere is the hardware address of nobody: what is sent there is lost, silently, as it
 // is when a cable is pulled somewhere on the way.
@@ -27,6 +33,7 @@ var nowhere = net.HardwareAddr{0x02, 0xff, 0, 0, 0, 0}
 // another is a wrong entry, so it needs no packet filter and no traffic control. For one
 // goroutine.
 type Network struct {
+	number  byte
 	clients *Host
 	hosts   []*Host // clients first
 	cut     map[[2]*Host]bool
@@ -35,7 +42,11 @@ type Network struct {
 
 // New makes a network in the namespace of this program, which must be inside Enter.
 func New() (_ *Network, err error) {
-	n := &Network{cut: map[[2]*Host]bool{}}
+	number := networks.Add(1)
+	if number > mostNetworks {
+		return nil, fmt.Errorf("%d networks were made already", mostNetworks)
+	}
+	n := &Network{number: byte(number), cut: map[[2]*Host]bool{}}
 	defer func() {
 		if err != nil {
 			n.Close()
@@ -48,12 +59,15 @@ func New() (_ *Network, err error) {
 	}
 	n.hosts = append(n.hosts, n.clients)
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr = bridge, n.clients.hardware
+	attrs.Name, attrs.HardwareAddr = n.bridge(), n.clients.hardware
 	if err := n.clients.handle.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 		return nil, fmt.Errorf("make a bridge: %w", err)
 	}
-	return n, n.clients.attach(bridge)
+	return n, n.clients.attach(n.bridge())
 }
+
+// bridge is the name of the device in the middle.
+func (n *Network) bridge() string { return fmt.Sprintf("chorale%d", n.number) }
 
 // Clients is where this program is.
 func (n *Network) Clients() *Host { return n.clients }
@@ -73,8 +87,8 @@ func (n *Network) Host() (_ *Host, err error) {
 	}
 	n.hosts = append(n.hosts, h)
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = fmt.Sprintf("port%d", n.given)
-	master, err := n.clients.handle.LinkByName(bridge)
+	attrs.Name = fmt.Sprintf("port%d.%d", n.number, n.given)
+	master, err := n.clients.handle.LinkByName(n.bridge())
 	if err != nil {
 		return nil, fmt.Errorf("the bridge: %w", err)
 	}
@@ -98,14 +112,14 @@ func (n *Network) Host() (_ *Host, err error) {
 			err = errors.Join(err, h.aim(other), other.aim(h))
 		}
 	}
-	return h, errors.Join(err, awaitUp(h.handle, device), awaitUp(n.clients.handle, attrs.Name), awaitUp(n.clients.handle, bridge))
+	return h, errors.Join(err, awaitUp(h.handle, device), awaitUp(n.clients.handle, attrs.Name), awaitUp(n.clients.handle, n.bridge()))
 }
 
 // name gives the next addresses.
 func (n *Network) name(h *Host) {
 	n.given++
-	h.addr = netip.AddrFrom4([4]byte{10, 77, 0, byte(n.given)})
-	h.hardware = net.HardwareAddr{0x02, 0, 10, 77, 0, byte(n.given)}
+	h.addr = netip.AddrFrom4([4]byte{10, 77, n.number, byte(n.given)})
+	h.hardware = net.HardwareAddr{0x02, 0, 10, 77, n.number, byte(n.given)}
 }
 
 // Cut loses what from sends to the other one, silently.

@@ -121,6 +121,23 @@ func TestNetwork(t *testing.T) {
 	check("healed", func(from, to *Host) bool { return false })
 }
 
+// TestNetworks: networks that are there at a time have nothing to do with one another.
+func TestNetworks(t *testing.T) {
+	one, a := network(t, 2)
+	two, b := network(t, 2)
+	inOne, _ := listen(t, a[0])
+	inTwo, _ := listen(t, b[0])
+	must(t, one.Unplug(a[0]))
+	for _, from := range []*Host{a[1], one.Clients()} {
+		silent(t, from, inOne)
+	}
+	for _, from := range []*Host{b[1], two.Clients()} {
+		reaches(t, from, inTwo)
+	}
+	must(t, one.Heal())
+	reaches(t, a[1], inOne)
+}
+
 // packets opens a host for single packets.
 func packets(t *testing.T, h *Host) net.PacketConn {
 	t.Helper()

@@ -7,7 +7,6 @@ import (
 
 	"chorale/client"
 	"chorale/internal/procs"
-	"chorale/jepsen/history"
 )
 
 // TestPublishAnywhere publishes the same through a follower, through the leader and
@@ -15,6 +14,7 @@ import (
 // Published again under the same numbers through another node, every message is
 // answered with the seq of the first time.
 func TestPublishAnywhere(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}
@@ -66,7 +66,7 @@ func (a *arena) again(ctx context.Context, producer int, through *procs.Node, se
 			first[string(u.Messages[0].Body)] = at.Seq
 		}
 	}
-	p, err := newPublisher(&history.Recorder{}, producer, few, through)
+	p, err := newPublisher(&record{}, producer, few, through)
 	a.must(err)
 	for i, m := range sent {
 		ack, err := p.p.Publish(ctx, m).Wait(ctx)

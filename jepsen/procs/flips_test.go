@@ -20,6 +20,7 @@ import (
 // was; the node finds the damage, names file and region, and has the file as it was
 // again. Every other time it is a reader who meets the damage first.
 func TestFlips(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}

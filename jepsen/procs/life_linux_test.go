@@ -19,6 +19,7 @@ var middling = []string{"--segment-size", "1MiB", "--tip-size", "4MiB", "--snaps
 // three nodes, every one of the first three replaced, one moved to another address.
 // Whoever was removed has its machine switched off: it does not even refuse.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, *seed, middling...)
 	founders := slices.Clone(w.cluster.Nodes)
 	var joiners []*procs.Node
@@ -98,6 +99,7 @@ func (w *town) move(n *procs.Node) *procs.Node {
 // that was removed is refused with its old folder, and is the next that is added, with an
 // empty one. All nodes name the same members throughout.
 func TestWipes(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, *seed, middling...)
 	absent := w.settler("n4")
 	l := w.begin(w.all...)

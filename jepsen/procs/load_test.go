@@ -324,7 +324,7 @@ func (l *load) session(ctx context.Context, reader int, filters []string, after 
 		case err != nil:
 			return err
 		}
-		r.Messages = append(r.Messages, seen(d))
+		r.Messages = append(r.Messages, l.rec.seen(d))
 		r.To = d.Seq
 	}
 	return nil

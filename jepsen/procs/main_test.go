@@ -32,7 +32,14 @@ var (
 // program is the binary under test, folder where further ones go.
 var program, folder string
 
+// atOnce is how many tests run at a time, if the command line does not say: they wait for
+// processes, elections and disks far more than they compute.
+const atOnce = "4"
+
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	code, ran := netns.Enter()
 	if !ran {

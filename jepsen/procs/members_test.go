@@ -22,7 +22,8 @@ const longestGap = 5 * time.Second
 
 // TestMembers replaces every node of a cluster, one by one, while publishers publish and
 // readers recover: three, four, three nodes, three times over. A node that was removed
-// is refused with its old folder, and is taken back with an empty one.
+// is refused with its old folder, and is taken back with an empty one. It bounds how long
+// publishers wait, so no other test of this package runs beside it.
 func TestMembers(t *testing.T) {
 	if *judged != "" {
 		t.Skip("a history is judged again")

@@ -61,6 +61,7 @@ func first(errs ...error) error {
 // publishers publish and readers read. Each cut is shown to be one, and as long as there
 // is a majority it stores what is published behind the cut.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, *seed, small...)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

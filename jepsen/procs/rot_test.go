@@ -20,6 +20,7 @@ import (
 // each. Somebody reads meanwhile, and gets every message as it was. Then all nodes have the
 // file as it was, put together from what they had left.
 func TestRot(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}

@@ -28,7 +28,7 @@ const (
 type arena struct {
 	t       *testing.T
 	rng     *rand.Rand
-	rec     *history.Recorder
+	rec     *record
 	cluster *procs.Cluster
 }
 
@@ -53,8 +53,7 @@ func newArenaWith(t *testing.T, seed uint64, binary string, flags ...string) *ar
 
 // started is the arena of a cluster that it starts.
 func started(t *testing.T, seed uint64, c *procs.Cluster) *arena {
-	bodies.empty()
-	a := &arena{t: t, rng: rand.New(rand.NewPCG(seed, 7)), rec: &history.Recorder{}, cluster: c}
+	a := &arena{t: t, rng: rand.New(rand.NewPCG(seed, 7)), rec: &record{}, cluster: c}
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.PrintLogs(os.Stderr)
@@ -83,6 +82,7 @@ func (a *arena) note(format string, args ...any) {
 // TestRounds kills one, two and all nodes and pauses the leader, in turn, while
 // four publishers publish.
 func TestRounds(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}

@@ -57,6 +57,7 @@ var filtersOfLive = [][]string{{"**"}, {"shared/**", "app/p1/*"}}
 // same files, which are sound, and no other file is left. In twenty rounds each step has
 // its turn.
 func TestSteps(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}

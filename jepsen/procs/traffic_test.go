@@ -21,7 +21,7 @@ import (
 // publisher publishes as one producer through all rounds.
 type publisher struct {
 	id       int
-	rec      *history.Recorder
+	rec      *record
 	nodes    string // that its client knows
 	p        *client.Publisher
 	client   *client.Client
@@ -37,7 +37,7 @@ const few = 500
 
 // newPublisher is the publisher of an id with at most so many undecided messages; 0 is as
 // many as a client allows.
-func newPublisher(rec *history.Recorder, id, undecided int, nodes ...*procs.Node) (*publisher, error) {
+func newPublisher(rec *record, id, undecided int, nodes ...*procs.Node) (*publisher, error) {
 	c, err := procs.Dial(nodes...)
 	if err != nil {
 		return nil, err
@@ -152,13 +152,13 @@ func bodyOf(headers []client.Header, payload []byte) []byte {
 
 // read reads from the beginning to the end that the first node knows, or until ctx
 // ends, and notes the session.
-func read(ctx context.Context, rec *history.Recorder, reader int, untilTip bool, filters []string, nodes ...*procs.Node) error {
+func read(ctx context.Context, rec *record, reader int, untilTip bool, filters []string, nodes ...*procs.Node) error {
 	_, err := readOn(ctx, rec, reader, 0, untilTip, filters, nodes...)
 	return err
 }
 
 // readOn is read from behind a seq, and tells how far it came.
-func readOn(ctx context.Context, rec *history.Recorder, reader int, after uint64, untilTip bool, filters []string, nodes ...*procs.Node) (uint64, error) {
+func readOn(ctx context.Context, rec *record, reader int, after uint64, untilTip bool, filters []string, nodes ...*procs.Node) (uint64, error) {
 	c, err := procs.Dial(nodes...)
 	if err != nil {
 		return after, err
@@ -183,42 +183,37 @@ func readOn(ctx context.Context, rec *history.Recorder, reader int, after uint64
 		case err != nil:
 			return r.To, fmt.Errorf("reader %d: %w", reader, err)
 		}
-		r.Messages = append(r.Messages, seen(d))
+		r.Messages = append(r.Messages, rec.seen(d))
 		r.To = d.Seq
 	}
 }
 
-// seen is a message as a history keeps it.
-func seen(d client.Delivery) history.Message {
-	return history.Message{Seq: d.Seq, Prev: d.Prev, Time: d.Time.UnixNano(), Topic: d.Topic, Body: bodies.same(d.Seq, bodyOf(d.Headers, d.Payload))}
-}
+// record is the history of one cluster while it happens. Safe for concurrent use.
+type record struct {
+	history.Recorder
 
-// bodies are those of the messages that readers have seen.
-var bodies pool
-
-// pool keeps what many readers see of one message once; what differs stays apart. Safe for
-// concurrent use.
-type pool struct {
 	mu    sync.Mutex
-	bySeq map[uint64][]byte
+	bySeq map[uint64][]byte // bodies of the messages that readers have seen
 }
 
-func (p *pool) same(seq uint64, body []byte) []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	first, ok := p.bySeq[seq]
+// seen is a message as a history keeps it.
+func (r *record) seen(d client.Delivery) history.Message {
+	return history.Message{Seq: d.Seq, Prev: d.Prev, Time: d.Time.UnixNano(), Topic: d.Topic, Body: r.same(d.Seq, bodyOf(d.Headers, d.Payload))}
+}
+
+// same keeps what many readers see of one message once; what differs stays apart.
+func (r *record) same(seq uint64, body []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first, ok := r.bySeq[seq]
 	switch {
 	case ok && bytes.Equal(first, body):
 		return first
-	case !ok:
-		p.bySeq[seq] = body
+	case r.bySeq == nil:
+		r.bySeq = map[uint64][]byte{}
+	}
+	if !ok {
+		r.bySeq[seq] = body
 	}
 	return body
-}
-
-// empty forgets everything: the seqs of another cluster are others.
-func (p *pool) empty() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.bySeq = map[uint64][]byte{}
 }

@@ -32,6 +32,7 @@ const (
 // all can do it; an upgraded node goes back as long as one was not upgraded; and one that
 // comes back with an old version afterwards refuses, and loses nothing.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	if *judged != "" {
 		t.Skip("a history is judged again")
 	}
