@@ -20,6 +20,7 @@ import (
 // TestBackupUnderLoad: backups of three nodes that are written to, one of which ends
 // meanwhile, are each a prefix of the stream, and each copies what is new.
 func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
 	var addresses []string
 	var clients []api.StreamClient
 	var stopLast func() error

@@ -12,6 +12,7 @@ import (
 // TestOrdinaryLines: what Raft and gossip warn of in every start and end is left out,
 // the same words about anything else are not, and who asks for debug sees all.
 func TestOrdinaryLines(t *testing.T) {
+	t.Parallel()
 	id := raft.ServerID("n1")
 	for _, c := range []struct {
 		left bool

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"chorale/api"
+	"chorale/internal/procs"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,15 +35,11 @@ type citizen struct {
 	admin  api.ClusterClient
 }
 
-func freeAddresses(t *testing.T, n int) (out []string) {
+func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
+	out, err := procs.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }
@@ -180,6 +176,7 @@ func (w *town) untilRole(via, id string, want api.Member_Role) {
 // TestMembers: a node joins, votes, is removed, comes back with its old folder and is
 // refused, comes back with an empty one and joins; and nobody else takes its id.
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	publish(t, w.nodes["n1"].client, "a", "x")
 	w.add("n4", nil)
@@ -234,6 +231,7 @@ func TestMembers(t *testing.T) {
 
 // TestRemovedWhileAway: a node that was removed while it did not run learns of it.
 func TestRemovedWhileAway(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	w.add("replica", func(c *Config) { c.NonVoter = true })
 	w.awaitReady("replica")
@@ -262,6 +260,7 @@ func TestRemovedWhileAway(t *testing.T) {
 
 // TestNewAddresses: a whole cluster comes back where it has never been.
 func TestNewAddresses(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	publish(t, w.nodes["n1"].client, "a", "x")
 	ids := []string{"n1", "n2", "n3"}
@@ -297,6 +296,7 @@ func TestNewAddresses(t *testing.T) {
 // TestDrain: the leader of three ends well, stays a member and comes back; a second one
 // is not spared.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	publish(t, w.nodes["n1"].client, "a", "x")
 	drain := func(id string) error {
@@ -350,8 +350,10 @@ func TestDrain(t *testing.T) {
 // TestDrainTwo: of three nodes two may not go, whether at one time or right one behind the
 // other, when nobody has noticed the first yet.
 func TestDrainTwo(t *testing.T) {
+	t.Parallel()
 	for _, atOnce := range []bool{true, false} {
 		t.Run(fmt.Sprint("at once ", atOnce), func(t *testing.T) {
+			t.Parallel()
 			w := newTown(t)
 			publish(t, w.nodes["n1"].client, "a", "x")
 			w.until("all are heard", func() bool {
@@ -389,6 +391,7 @@ func TestDrainTwo(t *testing.T) {
 
 // TestFounderVotes: a founder cannot be a read replica.
 func TestFounderVotes(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	c.NonVoter = true
 	wants(t, refused(t, c), `non-voter = "true"`, "leave out bootstrap-expect")

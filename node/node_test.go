@@ -56,6 +56,7 @@ func dial(t *testing.T, address string) api.StreamClient {
 // TestCluster: three nodes found a cluster, what is published to each of them is
 // delivered by each of them, and each can be asked about the whole.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	log := &testLog{t: t}
 	defer log.dumpIfFailed()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io/fs"
 	"net"
 	"os"
@@ -19,9 +20,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// atOnce is how many tests run at a time, if the command line does not say: they wait for
+// elections, gossip and disks far more than they compute.
+const atOnce = "4"
+
 // TestMain looks for leaks. memberlist does not wait for its last probe, which ends
 // by itself.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
@@ -96,6 +104,7 @@ func wants(t *testing.T, got string, parts ...string) {
 // TestRestart: a node that ends and starts again has everything, with the same
 // flags and with none.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	a, stop := boot(t, c)
 	publish(t, dial(t, a.API), "a", "x")
@@ -121,6 +130,7 @@ func TestRestart(t *testing.T) {
 // TestUnfinishedGoes: what a killed process had begun in its data folder is not there any
 // more when the node has started again, wherever it was.
 func TestUnfinishedGoes(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	_, stop := boot(t, c)
 	if err := stop(); err != nil {
@@ -149,6 +159,7 @@ func TestUnfinishedGoes(t *testing.T) {
 
 // TestPortInUse: the message names the flag and the address.
 func TestPortInUse(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +180,7 @@ func TestPortInUse(t *testing.T) {
 
 // TestFolderRefused: folders that are not this node's.
 func TestFolderRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := single(t, dir)
 	_, stop := boot(t, c)
@@ -222,6 +234,7 @@ func edit(t *testing.T, dir string, how func(*identity)) {
 
 // TestFolderUnusable: a file in the folder's place, and damage in the folder.
 func TestFolderUnusable(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -255,6 +268,7 @@ func TestFolderUnusable(t *testing.T) {
 // TestRefusedAtFirst: a first start that was refused leaves a folder that any node
 // may have.
 func TestRefusedAtFirst(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	c.ID, c.BootstrapExpect = "hostname", 0
 	wants(t, refused(t, c), `join = ""`, "bootstrap-expect")
@@ -270,6 +284,7 @@ func TestRefusedAtFirst(t *testing.T) {
 // TestLogLost: a node without its log founds no second cluster in its folder,
 // however often it is started.
 func TestLogLost(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	_, stop := boot(t, c)
 	if err := stop(); err != nil {
@@ -285,6 +300,7 @@ func TestLogLost(t *testing.T) {
 
 // TestWiped: a node that lost its folder is not taken back under its old id.
 func TestWiped(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	runDev := func(f func([]Addresses)) error {
 		log := &testLog{t: t}
@@ -336,6 +352,7 @@ func TestWiped(t *testing.T) {
 // TestGarbage: bytes that are no protocol of ours, on every port, leave the node
 // as it was; a bad request gets its code.
 func TestGarbage(t *testing.T) {
+	t.Parallel()
 	a, _ := boot(t, single(t, t.TempDir()))
 	for _, address := range []string{a.API, a.HTTP, a.Raft, a.Gossip} {
 		conn, err := net.Dial("tcp", address)
@@ -389,6 +406,7 @@ func TestGarbage(t *testing.T) {
 
 // TestValidate: each bad value is named, with what is allowed.
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for want, set := range map[string]func(*Config){
 		`id = ""`:                func(c *Config) { c.ID = "" },
 		`id = "a b"`:             func(c *Config) { c.ID = "a b" },

@@ -61,6 +61,7 @@ func restoreTo(t *testing.T, from, dir, id string) error {
 // producers, is another one, and another node joins it; the old one's members are
 // nobody there.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	c.SegmentBytes = minSegmentBytes
 	a, _ := boot(t, c)
@@ -142,6 +143,7 @@ func strangers(t *testing.T, a, fresh Addresses, took backup.Taken) {
 // TestRestoreRefused: folders that a restore must not touch, and one whose restore has
 // not ended, with which no node starts.
 func TestRestoreRefused(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	a, stop := boot(t, c)
 	dir := t.TempDir() + "/b"
@@ -177,6 +179,7 @@ func TestRestoreRefused(t *testing.T) {
 
 // TestRestoreGoesOn: what an interrupted restore has left of Raft's files is no hindrance.
 func TestRestoreGoesOn(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	a, _ := boot(t, c)
 	dir := t.TempDir() + "/b"

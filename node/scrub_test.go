@@ -17,6 +17,7 @@ import (
 // TestBitFlips: a node whose disk flips bits of a file that nobody reads finds it, says
 // so, and has the file again as it was.
 func TestBitFlips(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	c.SegmentBytes, c.ScrubEvery = minSegmentBytes, minScrubEvery
 	a, _ := boot(t, c)

@@ -12,6 +12,7 @@ import (
 // TestStrangers: a node that is told to join another cluster than its folder's ends
 // and says so; the one that it asked notes it and goes on.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	one := single(t, t.TempDir())
 	a, _ := boot(t, one)
 	publish(t, dial(t, a.API), "a", "of one")
@@ -50,6 +51,7 @@ func (l *testLog) says(what string) bool {
 // TestJoinOfOneCluster: where gossip has met nodes of two clusters an empty node is let
 // into that which its --join names.
 func TestJoinOfOneCluster(t *testing.T) {
+	t.Parallel()
 	seeds := freeAddresses(t, 2)
 	w := &town{t: t, nodes: map[string]*citizen{}}
 	t.Cleanup(func() {

@@ -34,6 +34,7 @@ func rescue(t *testing.T, dir string) (cluster string) {
 // after all. They go on as the cluster that they were; neither of the two touches the
 // other, under the same ids and addresses; and emptied they join the recovered one.
 func TestLostComeBack(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	publish(t, w.nodes["n1"].client, "a", "x")
 	for _, id := range []string{"n1", "n2", "n3"} {
@@ -89,6 +90,7 @@ func TestLostComeBack(t *testing.T) {
 // TestRecoverReplica: what is left is a read replica. It votes from now on; a position of
 // before is refused, since it may lie in what was lost.
 func TestRecoverReplica(t *testing.T) {
+	t.Parallel()
 	w := newTown(t)
 	w.add("replica", func(c *Config) { c.NonVoter = true })
 	w.awaitReady("replica")
@@ -127,6 +129,7 @@ func TestRecoverReplica(t *testing.T) {
 // TestRecoverBrokenOff: a recovery that did not end keeps the node from starting until it
 // is repeated, whatever of it was done.
 func TestRecoverBrokenOff(t *testing.T) {
+	t.Parallel()
 	c := single(t, t.TempDir())
 	_, stop := boot(t, c)
 	if err := stop(); err != nil {
@@ -161,6 +164,7 @@ func TestRecoverBrokenOff(t *testing.T) {
 
 // TestNoSurvivor: folders that are none are refused, and nothing is made in them.
 func TestNoSurvivor(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "none")
 	_, err := OpenSurvivor(dir)
 	wants(t, err.Error(), "has no identity.json")
@@ -181,6 +185,7 @@ func TestNoSurvivor(t *testing.T) {
 
 // TestRecoverAsRoot: what root does to a folder of another user is that user's.
 func TestRecoverAsRoot(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
