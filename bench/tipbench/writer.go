@@ -28,7 +28,7 @@ func (g *ring) startWriter() (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for !done.Load() {
-			g.write(batchMessages)
+			g.write(g.drawn(batchMessages))
 		}
 	})
 	return func() {
@@ -37,20 +37,32 @@ func (g *ring) startWriter() (stop func()) {
 	}
 }
 
-func (g *ring) write(n int) {
-	for range n {
-		g.append(g.draw(), g.plain)
+// drawn are the topics of the next n messages.
+func (g *ring) drawn(n int) []uint32 {
+	list := make([]uint32, n)
+	for i := range list {
+		list[i] = g.draw()
+	}
+	return list
+}
+
+func (g *ring) write(topics []uint32) {
+	for _, id := range topics {
+		g.append(id, g.plain)
 	}
 }
 
-// appended appends half a ring at a time.
+// appended appends half a ring at a time, the same topics alone and beside readers. They
+// are drawn before: to draw one costs as much as to append it, and is not what readers
+// must leave alone.
 func (g *ring) appended(ctx context.Context, filters []*topic.Filters, rounds int) *Appended {
 	a := &Appended{Messages: g.messages / 2}
 	var alone, beside, ratio, allocs []float64
 	for n := 0; n < rounds && ctx.Err() == nil; n++ {
-		one := meter.Of(func() { g.write(a.Messages) })
+		topics := g.drawn(a.Messages)
+		one := meter.Of(func() { g.write(topics) })
 		stop := g.startReaders(filters)
-		two := meter.Thread(func() { g.write(a.Messages) })
+		two := meter.Thread(func() { g.write(topics) })
 		stop()
 		alone, beside = append(alone, meter.Per(one.CPU, a.Messages)), append(beside, meter.Per(two, a.Messages))
 		ratio = append(ratio, float64(two)/float64(one.CPU))
