@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
 
 	"chorale/message"
 	"chorale/raftfsm/frames"
@@ -114,7 +115,7 @@ func (s *restored) readTopics(r *frames.Reader, known *topic.Table) {
 			if want := known.Name(id); string(n) != want {
 				r.Fail("topic %d is %q where this node knows it as %q", id, n, want)
 			}
-		} else if err := topic.Validate(string(n)); err != nil {
+		} else if err := topic.Validate(unsafe.String(unsafe.SliceData(n), len(n))); err != nil {
 			r.Fail("topic %d: %w", id, err)
 		} else {
 			s.names = append(s.names, n...)
@@ -274,6 +275,7 @@ func (s *restored) checkRecord(padded []byte, size int, seq uint64, last int64) 
 
 // install puts a checked snapshot in the place of the present state.
 func (f *FSM) install(s *restored) error {
+	f.topics.Reserve(uint32(len(s.ends)))
 	start := 0
 	for i, end := range s.ends {
 		want := s.present + uint32(i)

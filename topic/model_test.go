@@ -141,7 +141,8 @@ func TestTableAgainstModel(t *testing.T) {
 					t.Fatalf("intern %q: id %d fresh %v, want %d %v", n, id, fresh, want, !known)
 				}
 			},
-			"select": func(t *rapid.T) { checkSelection(t, table, sel, list, names, partNames) },
+			"reserve": func(t *rapid.T) { table.Reserve(rapid.Uint32Range(0, 300).Draw(t, "further")) },
+			"select":  func(t *rapid.T) { checkSelection(t, table, sel, list, names, partNames) },
 			"": func(t *rapid.T) {
 				if int(table.Len()) != len(names) || int(table.Partitions()) != len(partNames) {
 					t.Fatalf("%d topics, %d partitions; want %d, %d", table.Len(), table.Partitions(), len(names), len(partNames))
@@ -226,5 +227,53 @@ func TestValidateNeverDisagreesWithPartition(t *testing.T) {
 		if err != nil || !f.Match(s) || fmt.Sprint(f.Canonical()) != fmt.Sprint([]string{s + "/**"}) {
 			t.Fatalf("filter %q: %v", s, err)
 		}
+	})
+}
+
+// naiveCompare is the order of names, byte after byte: the end, the slash, the rest.
+func naiveCompare(a, b string) int {
+	weight := func(s string) (out []int) {
+		for _, c := range []byte(s) {
+			if out = append(out, int(c)+2); c == '/' {
+				out[len(out)-1] = 1
+			}
+		}
+		return out
+	}
+	return slices.Compare(weight(a), weight(b))
+}
+
+func TestCompareAgainstModel(t *testing.T) {
+	some := rapid.StringOfN(rapid.SampledFrom([]rune("a/-0é")), 0, 20, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		shared := some.Draw(t, "shared")
+		a, b := shared+some.Draw(t, "a"), shared+some.Draw(t, "b")
+		if got, want := Compare(a, b), naiveCompare(a, b); got != want {
+			t.Fatalf("Compare(%q, %q) is %d, want %d", a, b, got, want)
+		}
+	})
+}
+
+// TestPlainNames: the short way says of no name anything else than the long one.
+func TestPlainNames(t *testing.T) {
+	agree := func(t interface{ Fatalf(string, ...any) }, s string) {
+		if want := fault(s) == "" && !strings.Contains(s, star); (Validate(s) == nil) != want {
+			t.Fatalf("%q is valid: %v, want %v", s, !want, want)
+		}
+	}
+	for c := range 256 {
+		for _, s := range []string{"", "a", "a/", "/a"} {
+			agree(t, string([]byte{byte(c)})+s)
+			agree(t, s+string([]byte{byte(c)}))
+		}
+	}
+	for _, n := range []int{MaxLevels, MaxLevels + 1} {
+		agree(t, strings.Repeat("/a", n)[1:])
+	}
+	for _, n := range []int{MaxBytes, MaxBytes + 1} {
+		agree(t, strings.Repeat("a", n))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		agree(t, rapid.StringOfN(rapid.SampledFrom([]rune("aB/* ~\x7fé")), 0, 8, -1).Draw(t, "name"))
 	})
 }

@@ -93,15 +93,22 @@ func (x *index) find(hash uint64, same func(id uint32) bool) (uint32, bool) {
 // that it makes room, keeping the slots at most 3/4 full; hashOf tells the hash of
 // an id.
 func (x *index) insert(hash uint64, id uint32, hashOf func(id uint32) uint64) {
-	if slots := *x.slots.Load(); uint64(id) >= uint64(len(slots))/4*3 {
-		x.grow(id, hashOf)
-	}
+	x.reserve(id, 1, hashOf)
 	place(*x.slots.Load(), hash, id)
 }
 
-// grow replaces the slots by twice as many, with the n ids that are there.
-func (x *index) grow(n uint32, hashOf func(id uint32) uint64) {
-	slots := make([]atomic.Uint32, 2*len(*x.slots.Load()))
+// reserve makes room for some more than the n ids that are there: it replaces the slots
+// by twice as many, or more.
+func (x *index) reserve(n, more uint32, hashOf func(id uint32) uint64) {
+	now := len(*x.slots.Load())
+	size := now
+	for uint64(size)/4*3 < uint64(n)+uint64(more) {
+		size *= 2
+	}
+	if size == now {
+		return
+	}
+	slots := make([]atomic.Uint32, size)
 	for id := range n {
 		place(slots, hashOf(id), id)
 	}

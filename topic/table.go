@@ -48,9 +48,15 @@ func (t *Table) Intern(name []byte) (id uint32, fresh bool) {
 	e.name = t.copyName(name)
 	e.partition = t.join(id, Partition(e.name))
 	t.topics.publish()
-	t.byName.insert(hash, id, func(id uint32) uint64 { return maphash.String(t.seed, t.topics.at(id).name) })
+	t.byName.insert(hash, id, t.hash)
 	return id, true
 }
+
+// Reserve makes room for so many further topics at once, which Intern would make bit by
+// bit. It is for who interns.
+func (t *Table) Reserve(topics uint32) { t.byName.reserve(t.topics.len(), topics, t.hash) }
+
+func (t *Table) hash(id uint32) uint64 { return maphash.String(t.seed, t.topics.at(id).name) }
 
 // join adds topic id, not yet published, to its partition.
 func (t *Table) join(id uint32, name string) (p uint32) {
