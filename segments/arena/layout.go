@@ -10,7 +10,7 @@ import (
 )
 
 // Layout is the plan of a file: the order of the records of a full arena.
-// Nothing is copied: a counting sort by partition over places in memory.
+// No record is copied: a counting sort by partition over places in memory.
 type Layout struct {
 	a          *Arena
 	partitions []uint32 // in tree order
@@ -24,27 +24,42 @@ type Layout struct {
 // all its topics and partitions.
 func NewLayout(a *Arena, t *topic.Table) *Layout {
 	p := &Layout{a: a, counts: make([]uint32, t.Partitions())}
-	places := p.scan(t)
+	places, of := p.scan(t)
 	slices.SortFunc(p.partitions, func(a, b uint32) int { return topic.Compare(t.PartitionName(a), t.PartitionName(b)) })
-	slices.SortFunc(p.volumes, func(a, b format.TopicVolume) int { return topic.Compare(a.Name, b.Name) })
-	next := make([]uint32, len(p.counts)) // where the partition's next record goes
-	at := uint32(0)
+	p.order, _ = gather(places, a.partitions, p.partitions, len(p.counts))
+	var ends []uint32
+	p.volumes, ends = gather(p.volumes, of, p.partitions, len(p.counts))
+	start := uint32(0)
 	for _, id := range p.partitions {
-		next[id] = at
-		at += p.counts[id]
-	}
-	p.order = make([]Place, a.count)
-	for i, id := range a.partitions {
-		p.order[next[id]] = places[i]
-		next[id]++
+		slices.SortFunc(p.volumes[start:ends[id]], func(a, b format.TopicVolume) int { return topic.Compare(a.Name, b.Name) })
+		start = ends[id]
 	}
 	return p
 }
 
+// gather puts the items of each partition together, in the order of the partitions; of says
+// whose each is, by ids below n. Those of a partition keep their order; ends is where they end.
+func gather[T any](items []T, of, partitions []uint32, n int) (out []T, ends []uint32) {
+	next := make([]uint32, n)
+	for _, id := range of {
+		next[id]++
+	}
+	at := uint32(0)
+	for _, id := range partitions {
+		at, next[id] = at+next[id], at
+	}
+	out = make([]T, len(items))
+	for i, id := range of {
+		out[next[id]] = items[i]
+		next[id]++
+	}
+	return out, next
+}
+
 // scan walks the arena in the order of the stream: it counts, and returns where the
-// records are.
-func (p *Layout) scan(t *topic.Table) []Place {
-	places := make([]Place, p.a.count)
+// records are, and the partitions of the topics in p.volumes.
+func (p *Layout) scan(t *topic.Table) (places []Place, of []uint32) {
+	places = make([]Place, p.a.count)
 	volume := make([]uint32, t.Len()) // index in p.volumes + 1
 	var at Place
 	for i, id := range p.a.partitions {
@@ -56,7 +71,7 @@ func (p *Layout) scan(t *topic.Table) []Place {
 		r := message.Record(b)
 		if volume[r.Topic()] == 0 {
 			p.volumes = append(p.volumes, format.TopicVolume{Name: t.Name(r.Topic()), ID: r.Topic(), First: r.Seq()})
-			volume[r.Topic()] = uint32(len(p.volumes))
+			volume[r.Topic()], of = uint32(len(p.volumes)), append(of, id)
 		}
 		v := &p.volumes[volume[r.Topic()]-1]
 		v.Messages++
@@ -64,7 +79,7 @@ func (p *Layout) scan(t *topic.Table) []Place {
 		v.Last = r.Seq()
 		p.times.Add(r.Time())
 	}
-	return places
+	return places, of
 }
 
 // Write writes the file and describes it. It can be repeated.
