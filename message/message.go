@@ -61,6 +61,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the checksum of records and batches: CRC-32C.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// SumMore is the Sum of what sum is of, and b behind it; that of nothing is 0.
+func SumMore(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnoli, b) }
+
 // Record is one encoded message without its padding: head and body. Its methods
 // read the head without checking it; Check or Split must have accepted the bytes.
 // A Record is a view: whoever made it says how long its bytes stay valid.
