@@ -18,6 +18,7 @@ import (
 // Build turns cut stretches into files, and removes files that edits have removed,
 // until ctx ends (nil) or the disk fails.
 func (l *Log) Build(ctx context.Context) error {
+	replayed := l.o.Replayed
 	for ctx.Err() == nil {
 		more, err := l.BuildOne()
 		if err != nil {
@@ -29,12 +30,14 @@ func (l *Log) Build(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
+		case <-replayed:
+			replayed = nil
 		}
 	}
 	return nil
 }
 
-// BuildOne builds the oldest unbuilt stretch; false if there is none. An error is
+// BuildOne builds the oldest stretch that is due; false if there is none. An error is
 // the disk's and ends the node.
 func (l *Log) BuildOne() (bool, error) {
 	l.building.Lock()
@@ -42,7 +45,7 @@ func (l *Log) BuildOne() (bool, error) {
 	if err := l.sweep(); err != nil {
 		return false, err
 	}
-	s := l.oldestUnbuilt()
+	s := l.oldestDue()
 	if s == nil {
 		return false, nil
 	}
@@ -68,15 +71,29 @@ func (l *Log) BuildOne() (bool, error) {
 	return true, nil
 }
 
-func (l *Log) oldestUnbuilt() *stretch {
+func (l *Log) oldestDue() *stretch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.view.Load().stretches {
-		if s.closed && s.built == nil {
+	v := l.view.Load()
+	for _, s := range v.stretches {
+		if l.due(v, s) {
 			return s
 		}
 	}
 	return nil
+}
+
+// due reports whether a stretch is to be built now. Under l.mu.
+func (l *Log) due(v *view, s *stretch) bool {
+	if !s.closed || s.built != nil {
+		return false
+	}
+	select {
+	case <-l.o.Replayed:
+		return true
+	default:
+		return l.o.Replayed == nil || s.Last() <= v.manifest.End() || !l.hasRangeLocked(s.First(), s.Last())
+	}
 }
 
 // sweep removes the files that edits have removed, or leaves that to their last
@@ -127,9 +144,13 @@ func (l *Log) build(s *stretch) (*file, error) {
 
 // hasRange reports whether a file of this range is here that no manifest has named.
 func (l *Log) hasRange(first, last uint64) bool {
-	prefix := fmt.Sprintf("%020d-%020d-", first, last)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.hasRangeLocked(first, last)
+}
+
+func (l *Log) hasRangeLocked(first, last uint64) bool {
+	prefix := fmt.Sprintf("%020d-%020d-", first, last)
 	for name := range l.stray {
 		if strings.HasPrefix(name, prefix) {
 			return true

@@ -70,12 +70,12 @@ func (l *Log) awake() {
 	}
 }
 
-func (l *Log) unbuilt() int {
+// unbuilt counts the stretches that BuildOne would build.
+func (l *Log) unbuilt() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for _, s := range l.view.Load().stretches {
-		if s.closed && s.built == nil {
+	for v, i := l.view.Load(), 0; i < len(v.stretches); i++ {
+		if l.due(v, v.stretches[i]) {
 			n++
 		}
 	}

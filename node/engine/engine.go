@@ -78,6 +78,7 @@ type Engine struct {
 	halted    chan error          // capacity 1: why the state machine stopped
 
 	mismatches atomic.Int64
+	replayed   latch.Latch // the log was applied as far as it was known to be committed
 	caughtUp   latch.Latch // see readiness.go
 	compaction *building.State
 	upkeep     *upkeep.Keeper
@@ -121,13 +122,13 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 		dog:      watchdog.New(),
 		budget:   semaphore.NewWeighted(s.QueueBytes),
 		halted:   make(chan error, 1),
-		caughtUp: latch.New(), compaction: building.New(),
+		replayed: latch.New(), caughtUp: latch.New(), compaction: building.New(),
 	}
 	e.committer = newCommitter(e.halt)
 	e.life, e.end = context.WithCancelCause(context.Background())
 	var err error
 	e.history, err = segments.Open(segments.Options{
-		FS: e.dog.Files(seams.Files), Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches, Warn: e.warn,
+		FS: e.dog.Files(seams.Files), Dir: Dir, Topics: e.topics, PendingStretches: pendingStretches, Replayed: e.replayed.Done(), Warn: e.warn,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)

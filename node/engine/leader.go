@@ -103,6 +103,7 @@ func (e *Engine) takeOver(ctx context.Context) bool {
 			return false
 		}
 	}
+	e.replayed.Set()
 	e.caughtUp.Set()
 	// A publish needs a genesis before it in the log: so nothing is served before.
 	for e.machine.FSM.View().Genesis.Cluster == (raftfsm.ClusterID{}) {

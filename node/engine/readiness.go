@@ -42,7 +42,10 @@ func (e *Engine) catchUp(ctx context.Context) error {
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
-		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) || files.Waits(e.upkeep.Coming(e.Health()), time.Now()) {
+		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) {
+			continue
+		}
+		if e.replayed.Set(); files.Waits(e.upkeep.Coming(e.Health()), time.Now()) {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
