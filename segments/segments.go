@@ -212,6 +212,7 @@ func (l *Log) DurableEnd() uint64 {
 // Stats is the state of a history.
 type Stats struct {
 	Files        int   // of the manifest
+	Stores       int   // of these
 	Bytes        int64 // of these files
 	Missing      int   // of these files, not here
 	MissingBytes int64
@@ -220,6 +221,7 @@ type Stats struct {
 	Stray        int   // data files here that no manifest has named
 	Stretches    int   // in memory, the open one included
 	MemoryBytes  int64 // that they take
+	CacheBytes   int64 // that the cache of stores takes
 	Oldest, End  uint64
 	DurableEnd   uint64
 }

@@ -187,7 +187,7 @@ func (l *Log) Changed() <-chan struct{} {
 
 // Stats may be called by any goroutine.
 func (l *Log) Stats() Stats {
-	s := Stats{End: l.End(), DurableEnd: l.DurableEnd()}
+	s := Stats{End: l.End(), DurableEnd: l.DurableEnd(), CacheBytes: l.scans.Cache.Bytes()}
 	v := l.view.Load()
 	s.Oldest, s.Files, s.Stretches = v.manifest.Oldest(), len(v.files), len(v.stretches)
 	for _, x := range v.kept {
@@ -195,6 +195,9 @@ func (l *Log) Stats() Stats {
 	}
 	for i, m := range v.manifest.Files {
 		s.Bytes += m.Bytes
+		if m.Kind == KindStore {
+			s.Stores++
+		}
 		if v.lacks(i) {
 			s.Missing++
 			s.MissingBytes += m.Bytes

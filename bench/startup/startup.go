@@ -28,6 +28,8 @@ type Options struct {
 	TipBytes int64 // of the ring
 	// Args are further arguments of `chorale serve`.
 	Args []string
+	// Calm is for how long no file may have been made before a node has come to rest.
+	Calm time.Duration
 	// Patience bounds the whole run.
 	Patience time.Duration
 	Step     func(string) // is told what runs
@@ -35,8 +37,7 @@ type Options struct {
 
 const (
 	pollEvery = 5 * time.Millisecond
-	// calm is how long the files may not change before the node has come to rest.
-	calm, calmWait = 5 * time.Second, 10 * time.Minute
+	calmWait  = 10 * time.Minute // for that
 	// inPartition is how many topics a partition has.
 	inPartition = 1000
 )
@@ -64,7 +65,7 @@ func (o Options) node(ctx context.Context, topics int) (n *Node, err error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	c, err := procs.New(o.Binary, dir, 1, append([]string{"--tip-size", fmt.Sprint(o.TipBytes)}, o.Args...)...)
+	c, err := procs.New(o.Binary, dir, 1, append([]string{"--pprof", "--tip-size", fmt.Sprint(o.TipBytes)}, o.Args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (o Options) node(ctx context.Context, topics int) (n *Node, err error) {
 		return nil, err
 	}
 	o.Step("waiting until nothing is built or compacted any more")
-	s, err := rest(ctx, k, c.Nodes[0])
+	s, err := o.rest(ctx, k, c.Nodes[0])
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +100,13 @@ func (o Options) node(ctx context.Context, topics int) (n *Node, err error) {
 			return nil, fmt.Errorf("start behind %s: %w", how, err)
 		}
 		start.Behind = how
+		o.Step("waiting until it has come to rest")
+		if _, err := o.rest(ctx, k, c.Nodes[0]); err != nil {
+			return nil, err
+		}
+		if start.Live, start.State, err = live(ctx, c.Nodes[0]); err != nil {
+			return nil, err
+		}
 		n.Starts = append(n.Starts, start)
 	}
 	return n, nil
@@ -125,14 +133,14 @@ func (o Options) fill(ctx context.Context, k *client.Client, topics int) error {
 	return p.Close(ctx)
 }
 
-// rest waits until the files do not change any more.
-func rest(ctx context.Context, k *client.Client, n *procs.Node) (s *api.GetStatusResponse, err error) {
+// rest waits until no file is being made, and none was for a while.
+func (o Options) rest(ctx context.Context, k *client.Client, n *procs.Node) (s *api.GetStatusResponse, err error) {
 	last, since := "", time.Now()
-	for limit := time.Now().Add(calmWait); time.Since(since) < calm && time.Now().Before(limit); {
+	for limit := time.Now().Add(calmWait); time.Since(since) < o.Calm && time.Now().Before(limit); {
 		if s, err = k.Status(ctx, n.API); err != nil {
 			return nil, err
 		}
-		if now := fmt.Sprint(s.History); now != last {
+		if now := fmt.Sprint(s.History); now != last || s.History.Plan != 0 {
 			last, since = now, time.Now()
 		}
 		if err := pause(ctx, 40*pollEvery); err != nil {
@@ -166,10 +174,12 @@ func (o Options) start(ctx context.Context, k *client.Client, n *procs.Node) (ou
 			continue
 		}
 		if out.Ready == 0 {
-			out.Ready, out.Resident = now, n.Resident()
+			out.Ready, out.CPU = now, n.CPU()
+			out.Own, out.Mapped = n.Resident()
 		}
 		if full(s) {
-			out.Filled, out.Tip, out.ResidentFilled = now, int64(s.Tip.Bytes), n.Resident()
+			out.Filled, out.Tip = now, int64(s.Tip.Bytes)
+			out.OwnFilled, out.MappedFilled = n.Resident()
 		}
 	}
 	return out, nil

@@ -18,6 +18,7 @@ func TestStartup(t *testing.T) {
 	r, err := Run(t.Context(), Options{
 		Binary: binary, Dir: t.TempDir(), Messages: 20_000, Topics: 3000, Few: 10, Payload: 32, TipBytes: 1 << 20,
 		Args:     []string{"--segment-size", "256KiB", "--snapshot-size", "1MiB"}, // so that there are files
+		Calm:     200 * time.Millisecond,
 		Patience: 5 * time.Minute, Step: func(what string) { t.Log(what) },
 	})
 	if err != nil {
@@ -34,7 +35,7 @@ func TestStartup(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		for _, s := range n.Starts {
-			if s.Answers == 0 || s.Ready < s.Answers || s.Filled < s.Ready || s.Tip < 512<<10 || s.Resident == 0 {
+			if s.Answers == 0 || s.Ready < s.Answers || s.Filled < s.Ready || s.Tip < 512<<10 || s.Own == 0 || s.Live < s.State || s.State <= 0 {
 				t.Errorf("%+v", s)
 			}
 		}

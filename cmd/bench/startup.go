@@ -17,7 +17,7 @@ has filled its tip. The same with few topics tells what memory a topic takes. No
 left behind.`
 
 func newBenchStartupCmd() *cobra.Command {
-	o := startup.Options{Messages: 10_000_000, Topics: 1_000_000, Few: 1000, Payload: 32, Patience: time.Hour}
+	o := startup.Options{Messages: 10_000_000, Topics: 1_000_000, Few: 1000, Payload: 32, Calm: 5 * time.Second, Patience: time.Hour}
 	tip, asJSON := settings.Size(256<<20), false
 	cmd := &cobra.Command{
 		Use:     "startup",

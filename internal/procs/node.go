@@ -154,15 +154,18 @@ func (n *Node) Kill() error {
 // not tell.
 func (n *Node) CPU() time.Duration { return CPU(n.PID()) }
 
-// Resident is the memory of a running node; 0 where the system does not tell.
-func (n *Node) Resident() int64 {
+// Resident is the memory of a running node: its own, and pages of files that it has
+// mapped, the Raft log above all; 0 where the system does not tell.
+func (n *Node) Resident() (own, mapped int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.PID()))
 	fields := strings.Fields(string(b))
-	if err != nil || len(fields) < 2 {
-		return 0
+	if err != nil || len(fields) < 3 {
+		return 0, 0
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	all, _ := strconv.ParseInt(fields[1], 10, 64)
+	mapped, _ = strconv.ParseInt(fields[2], 10, 64)
+	page := int64(os.Getpagesize())
+	return (all - mapped) * page, mapped * page
 }
 
 // CPU is the processor time that a process has taken, user and system; 0 where the

@@ -67,8 +67,8 @@ func Run(o Options) Report {
 	for _, m := range c.machines {
 		if p := m.process(); p != nil {
 			s := p.engine.Status()
-			applied, oldest = max(applied, s.Applied), max(oldest, s.Oldest)
-			if s.Stores > 0 {
+			applied, oldest = max(applied, s.Applied), max(oldest, s.History.Oldest)
+			if s.History.Stores > 0 {
 				c.saw("segments became stores")
 			}
 			if slices.ContainsFunc(segments.Manifest{Files: p.engine.Files()}.Ranges(), func(r segments.Range) bool { return !r.Full() }) {

@@ -243,7 +243,7 @@ func TestFetch(t *testing.T) {
 		}
 		pass(3 * snapshotCheck)
 		for _, n := range c.nodes {
-			if n != away && n.engine.Status().Files == 0 {
+			if n != away && n.engine.Status().History.Files == 0 {
 				t.Fatalf("%s has no files", n.id)
 			}
 		}
@@ -261,7 +261,7 @@ func TestFetch(t *testing.T) {
 		}
 		away.connect()
 		c.until("the follower has the stream", func() bool { return away.engine.End() == leader.engine.End() })
-		c.until("the follower has the files", func() bool { return away.engine.Status().MissingFiles == 0 })
+		c.until("the follower has the files", func() bool { return away.engine.Status().History.Missing == 0 })
 		fetched := int64(0)
 		for _, n := range c.nodes {
 			fetched += n.fetched.Load()

@@ -96,25 +96,20 @@ type Status struct {
 	Leader   raft.ServerID
 	NotReady string
 	View     raftfsm.View
-	Oldest   uint64
 	Topics   uint32
 	// Partitions is the number of topic partitions.
-	Partitions   uint32
-	Tip          tip.Stats
-	Fill         filling.Status // of the tip
-	Files        int            // of the manifest
-	Stores       int            // of these
-	Plan         uint64         // index of the active plan, 0 for none
-	FileBytes    int64
-	MissingFiles int
-	DurableEnd   uint64
-	Mismatches   int64  // files built here that differed from the cluster's
-	Lacking      string // of the stream, see Engine.Lacking
-	Scrub        upkeep.ScrubStatus
-	Fetch        upkeep.FetchStatus
-	Levels       roster.Levels
-	Reads        level.Range
-	Servers      []raft.Server
+	Partitions uint32
+	Tip        tip.Stats
+	Fill       filling.Status // of the tip
+	History    segments.Stats
+	Plan       uint64 // index of the active plan, 0 for none
+	Mismatches int64  // files built here that differed from the cluster's
+	Lacking    string // of the stream, see Engine.Lacking
+	Scrub      upkeep.ScrubStatus
+	Fetch      upkeep.FetchStatus
+	Levels     roster.Levels
+	Reads      level.Range
+	Servers    []raft.Server
 	// Raft's indexes and term.
 	Applied, Last, Commit, Term uint64
 }
@@ -126,12 +121,11 @@ func (e *Engine) Status() Status {
 		State:      "starting",
 		NotReady:   e.NotReady(),
 		View:       e.machine.FSM.View(),
-		Oldest:     e.history.Oldest(),
 		Topics:     e.topics.Len(),
 		Partitions: e.topics.Partitions(),
 		Tip:        e.tip.Stats(),
 		Fill:       e.filler.Status(),
-		DurableEnd: e.history.DurableEnd(),
+		History:    e.history.Stats(),
 		Mismatches: e.mismatches.Load(),
 		Lacking:    e.Lacking(),
 		Scrub:      e.upkeep.Scrubbed(),
@@ -142,14 +136,6 @@ func (e *Engine) Status() Status {
 	}
 	plan, _ := e.machine.FSM.Plan()
 	s.Plan = plan.Index
-	s.MissingFiles = len(e.history.Missing())
-	for _, f := range e.Files() {
-		s.Files++
-		s.FileBytes += f.Bytes
-		if f.Kind == segments.KindStore {
-			s.Stores++
-		}
-	}
 	if r := e.running(); r != nil {
 		if s.State = strings.ToLower(r.State().String()); r.State() == raft.Shutdown {
 			s.State = "stopped"

@@ -57,7 +57,7 @@ func (c *cluster) bothKinds() {
 	for {
 		c.settled()
 		s := c.leader().engine.Status()
-		if s.Stores > 1 && s.Files > s.Stores {
+		if s.History.Stores > 1 && s.History.Files > s.History.Stores {
 			break
 		}
 		c.traffic(c.leader(), 1)
@@ -182,7 +182,7 @@ func TestAloneWithMemory(t *testing.T) {
 		pass(2 * scrubEvery)
 		c.identical(before)
 		n.neverWrong(want)
-		if s := n.engine.Status(); s.Scrub.Bad == 0 || s.MissingFiles > 0 {
+		if s := n.engine.Status(); s.Scrub.Bad == 0 || s.History.Missing > 0 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -64,7 +64,7 @@ func (s *Server) failed(err error) error {
 	case errors.As(err, &overtaken):
 		return failure(codes.OutOfRange, "EXPIRED", err.Error(), map[string]string{"oldest": strconv.FormatUint(overtaken.Oldest, 10)})
 	case errors.Is(err, segments.ErrExpired):
-		oldest := strconv.FormatUint(s.Engine.Status().Oldest, 10)
+		oldest := strconv.FormatUint(s.Engine.Status().History.Oldest, 10)
 		return failure(codes.OutOfRange, "EXPIRED", err.Error()+"; the oldest is "+oldest, map[string]string{"oldest": oldest})
 	case errors.Is(err, engine.ErrOtherCluster):
 		return failure(codes.FailedPrecondition, "OTHER_CLUSTER", err.Error(), nil)

@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 	}
 	r.until("files are there", func() bool {
 		s := r.engine.Status()
-		return s.Files > 5 && s.DurableEnd+1 >= s.Tip.Floor
+		return s.History.Files > 5 && s.History.DurableEnd+1 >= s.Tip.Floor
 	})
 	for _, q := range []*api.SubscribeRequest{
 		{Filters: []string{"**"}}, {Filters: []string{"a/**", "a/b/1"}}, {Filters: []string{"c/2", "none"}, Start: &api.SubscribeRequest_AfterSeq{AfterSeq: 50}},

@@ -519,7 +519,7 @@ func TestInfo(t *testing.T) {
 // TestFetchFile: a data file, whole, from an offset, and a part of it; unknown ones are not found.
 func TestFetchFile(t *testing.T) {
 	r := newRig(t, true)
-	for r.engine.Status().Files == 0 {
+	for r.engine.Status().History.Files == 0 {
 		r.publish(strings.Repeat("y", 10000), "a")
 	}
 	hash := r.engine.Files()[0].Hash
@@ -552,7 +552,7 @@ func TestFetchFile(t *testing.T) {
 // TestSalvage: what there is of a damaged file is given, up to where it is cut.
 func TestSalvage(t *testing.T) {
 	r := newRig(t, true)
-	for r.engine.Status().Files == 0 {
+	for r.engine.Status().History.Files == 0 {
 		r.publish(strings.Repeat("y", 10000), "a")
 	}
 	m := r.engine.Files()[0]

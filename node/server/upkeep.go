@@ -60,7 +60,7 @@ func (s *Server) VerifyFiles(ctx context.Context, q *api.VerifyFilesRequest) (*a
 	}
 	out := &api.VerifyFilesResponse{
 		NodeId: string(s.Engine.ID()), ClusterId: fmt.Sprintf("%x", s.Engine.Cluster()),
-		OldestSeq: s.Engine.Status().Oldest, More: more,
+		OldestSeq: s.Engine.Status().History.Oldest, More: more,
 	}
 	if files := s.Engine.Files(); len(files) > 0 {
 		out.EndSeq = files[len(files)-1].Last
