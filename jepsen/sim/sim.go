@@ -168,8 +168,11 @@ func (c *cluster) storm() {
 	}
 }
 
-// settle shows that the cluster works again: a publish through each node.
+// settle shows that the cluster works again: a publish through each node. What was on its
+// way, as a batch that a node forwarded before it crashed, comes before that: the stream is
+// then all that there will be.
 func (c *cluster) settle() {
+	time.Sleep(time.Until(c.net.Arrival()))
 	c.setDeadline(time.Now().Add(publishWithin))
 	for i := range c.machines {
 		p := c.publisher(100+i, true)

@@ -40,6 +40,7 @@ type Network struct {
 	ends  []*Endpoint // nil while a node is down
 	// snapshots and chunks were carried to their receiver.
 	snapshots, chunks int
+	arrival           time.Time // of the last to arrive of all that was sent
 }
 
 // Carried is how many of Raft's snapshots were installed over the network, and how
@@ -101,7 +102,18 @@ func (w *Network) latency(from, to int) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := &w.links[from][to]
-	return 50*time.Microsecond + time.Duration(l.rng.Int64N(int64(950*time.Microsecond))) + l.extra
+	d := 50*time.Microsecond + time.Duration(l.rng.Int64N(int64(950*time.Microsecond))) + l.extra
+	if at := time.Now().Add(d); at.After(w.arrival) {
+		w.arrival = at
+	}
+	return d
+}
+
+// Arrival is when all that was sent so far has arrived, be it from a node that is no more.
+func (w *Network) Arrival() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.arrival
 }
 
 func (w *Network) isCut(from, to int) bool {
