@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"chorale/bench/meter"
@@ -82,7 +81,7 @@ type measured struct{ floor, all, filtered, one, each, many []pass }
 
 // pass is one recovery by all its readers at once.
 type pass struct {
-	meter.Cost       // CPU is the sum of all readers
+	meter.Cost       // CPU is the process's
 	delivered  int64 // messages
 	bytes      int64 // of delivered records
 	read       int64 // bytes from files
@@ -92,17 +91,17 @@ type pass struct {
 // recover lets every subtree be read by a reader of its own, all at once, and counts
 // what comes, or, if there is a filter, what of it the filter lets pass.
 func (h *history) recover(of []subtree, filter *topic.Filters) (pass, error) {
-	var cpu atomic.Int64
-	var wg sync.WaitGroup
 	passes := make([]pass, len(of))
+	var sum pass
 	start := time.Now()
-	for i, s := range of {
-		wg.Go(func() {
-			cpu.Add(int64(meter.Thread(func() { passes[i] = h.read(s.filters, filter) })))
-		})
-	}
-	wg.Wait()
-	sum := pass{Cost: meter.Cost{CPU: time.Duration(cpu.Load()), Wall: time.Since(start)}}
+	sum.CPU = meter.Process(func() {
+		var wg sync.WaitGroup
+		for i, s := range of {
+			wg.Go(func() { passes[i] = h.read(s.filters, filter) })
+		}
+		wg.Wait()
+	})
+	sum.Wall = time.Since(start)
 	for i, p := range passes {
 		if p.err == nil && filter == nil && uint64(p.delivered) != of[i].messages {
 			p.err = fmt.Errorf("%s delivered %d messages of %d", of[i].filter, p.delivered, of[i].messages)
@@ -173,7 +172,7 @@ func (h *history) read(want, filter *topic.Filters) (p pass) {
 func (h *history) bare() (pass, error) {
 	var p pass
 	start := time.Now()
-	p.CPU = meter.Thread(func() {
+	p.CPU = meter.Process(func() {
 		for _, f := range h.log.Manifest().Files {
 			if p.err = h.bareFile(f, &p); p.err != nil {
 				return

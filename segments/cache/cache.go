@@ -36,24 +36,49 @@ func New[K comparable, V any](limit int64) *Cache[K, V] {
 // how many bytes it takes, while the others wait. An error goes to all of these and
 // is not kept.
 func (c *Cache[K, V]) Get(key K, load func() (V, int64, error)) (V, error) {
+	e, mine := c.find(key)
+	if mine {
+		c.make(e, load)
+	}
+	<-e.made
+	return e.value, e.err
+}
+
+// Try is Get for a caller that has something else to do: while another one makes the
+// value it returns at once, and here is false.
+func (c *Cache[K, V]) Try(key K, load func() (V, int64, error)) (value V, here bool, err error) {
+	e, mine := c.find(key)
+	if mine {
+		c.make(e, load)
+	}
+	select {
+	case <-e.made:
+		return e.value, true, e.err
+	default:
+		return value, false, nil
+	}
+}
+
+// find returns the entry of a key, and whether the caller has to make it.
+func (c *Cache[K, V]) find(key K) (e *entry[K, V], mine bool) {
 	c.mu.Lock()
-	e := c.entries[key]
-	if e != nil {
+	defer c.mu.Unlock()
+	if e = c.entries[key]; e != nil {
 		if e.at != nil {
 			c.order.MoveToFront(e.at)
 		}
-		c.mu.Unlock()
-		<-e.made
-		return e.value, e.err
+		return e, false
 	}
 	e = &entry[K, V]{key: key, made: make(chan struct{})}
 	c.entries[key] = e
-	c.mu.Unlock()
+	return e, true
+}
 
+func (c *Cache[K, V]) make(e *entry[K, V], load func() (V, int64, error)) {
 	e.value, e.bytes, e.err = load()
 	c.mu.Lock()
 	if e.err != nil {
-		delete(c.entries, key)
+		delete(c.entries, e.key)
 	} else {
 		e.at = c.order.PushFront(e)
 		c.used += e.bytes
@@ -61,7 +86,6 @@ func (c *Cache[K, V]) Get(key K, load func() (V, int64, error)) (V, error) {
 	}
 	c.mu.Unlock()
 	close(e.made)
-	return e.value, e.err
 }
 
 // shrink lets go of values until the rest fits. Under mu.

@@ -68,6 +68,35 @@ func TestMadeOnceForAll(t *testing.T) {
 	}
 }
 
+// TestTry: who tries does not wait for another one, and makes what nobody makes.
+func TestTry(t *testing.T) {
+	c := New[string, int](10)
+	begun, release := make(chan struct{}), make(chan struct{})
+	var other sync.WaitGroup
+	other.Go(func() {
+		if v, err := c.Get("k", func() (int, int64, error) { close(begun); <-release; return 7, 1, nil }); v != 7 || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+	})
+	<-begun
+	never := func() (int, int64, error) { t.Error("made twice"); return 0, 0, nil }
+	if v, here, err := c.Try("k", never); v != 0 || here || err != nil {
+		t.Errorf("while it is made: %d, %v, %v", v, here, err)
+	}
+	close(release)
+	other.Wait()
+	if v, here, err := c.Try("k", never); v != 7 || !here || err != nil {
+		t.Errorf("when it is here: %d, %v, %v", v, here, err)
+	}
+	if v, here, err := c.Try("l", func() (int, int64, error) { return 8, 1, nil }); v != 8 || !here || err != nil {
+		t.Errorf("what nobody makes: %d, %v, %v", v, here, err)
+	}
+	bad := errors.New("bad")
+	if _, here, err := c.Try("m", func() (int, int64, error) { return 0, 0, bad }); !here || !errors.Is(err, bad) || c.Has("m") {
+		t.Errorf("an error: %v, %v", here, err)
+	}
+}
+
 func TestErrorsAreNotKept(t *testing.T) {
 	c := New[string, int](10)
 	bad := errors.New("bad")

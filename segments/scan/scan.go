@@ -29,6 +29,7 @@ type Scan struct {
 	until       uint64 // last, or the last seq that the reader may come to
 	parts       []part
 	blocks      []extent // still to be loaded, ascending by first
+	later       []extent // of the window, that others were reading
 	reach       uint32   // last seq of the blocks that were loaded
 	end         uint64   // last seq of the window; before the first window: of what is passed
 	handles     int      // that parts have open
@@ -293,9 +294,19 @@ func (c *Scan) choose(start uint32) (chosen []extent, size int, end uint32) {
 	return chosen, size, end
 }
 
-// readBlocks puts the records of blocks into buf from place at on. It takes the
-// neighbours of a part together.
+// readBlocks puts the records of blocks into buf from place at on.
 func (c *Scan) readBlocks(blocks []extent, at int) error {
+	c.later = c.later[:0]
+	at, err := c.readRuns(blocks, at, false)
+	if err == nil {
+		_, err = c.readRuns(c.later, at, true)
+	}
+	return err
+}
+
+// readRuns takes the neighbours of a part together. The last time it waits for blocks
+// that other readers are reading.
+func (c *Scan) readRuns(blocks []extent, at int, last bool) (int, error) {
 	for len(blocks) > 0 {
 		n := 1
 		for n < len(blocks) && blocks[n].part == blocks[0].part && blocks[n].block == blocks[n-1].block+1 {
@@ -303,16 +314,16 @@ func (c *Scan) readBlocks(blocks []extent, at int) error {
 		}
 		var err error
 		if c.parts[blocks[0].part].store != nil {
-			at, err = c.readStored(blocks[:n], at)
+			at, err = c.readStored(blocks[:n], at, last)
 		} else {
 			at, err = c.readPlain(blocks[:n], at)
 		}
 		if err != nil {
-			return err
+			return at, err
 		}
 		blocks = blocks[n:]
 	}
-	return nil
+	return at, nil
 }
 
 // readPlain reads neighbouring blocks of a segment by one call.

@@ -94,7 +94,7 @@ func (s *timeSeek) table(first uint64, x *format.StoreIndex) (meet []extent) {
 // block looks at the records of a block.
 func (s *timeSeek) block(c *Scan, e extent) error {
 	p := &c.parts[e.part]
-	records, err := c.records(p, e, &storedRun{scan: c, part: p}, []extent{e})
+	records, _, err := c.records(p, e, &storedRun{scan: c, part: p}, []extent{e}, true)
 	for err == nil && len(records) > 0 {
 		var r message.Record
 		if r, records, err = message.Split(records); err != nil {

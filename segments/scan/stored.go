@@ -45,14 +45,20 @@ func (s *Shared) partitionsOf(x *format.StoreIndex) []uint32 {
 }
 
 // readStored takes neighbouring blocks of a store from the cache, or reads them, and
-// copies the wanted records.
-func (c *Scan) readStored(run []extent, at int) (int, error) {
+// copies the wanted records. Blocks that others are reading come later, unless there is
+// nothing else to do: readers of the same range would else wait for each other at each
+// block, all of them for one.
+func (c *Scan) readStored(run []extent, at int, last bool) (int, error) {
 	p := &c.parts[run[0].part]
 	stored := storedRun{scan: c, part: p}
 	for i, e := range run {
-		records, err := c.records(p, e, &stored, run[i:])
+		records, here, err := c.records(p, e, &stored, run[i:], last)
 		if err != nil {
 			return at, err
+		}
+		if !here {
+			c.later = append(c.later, e)
+			continue
 		}
 		from := at
 		if at, err = c.copyWanted(records, at); err != nil {
@@ -66,17 +72,23 @@ func (c *Scan) readStored(run []extent, at int) (int, error) {
 }
 
 // records returns the records of a block of a store, from the cache or as the first of
-// run.
-func (c *Scan) records(p *part, e extent, stored *storedRun, run []extent) ([]byte, error) {
-	v, err := c.Cache.Get(key{p.file, e.block}, func() (cached, int64, error) {
+// run; or, unless the caller waits, false if another reader is about to have them.
+func (c *Scan) records(p *part, e extent, stored *storedRun, run []extent, wait bool) (records []byte, here bool, err error) {
+	load := func() (cached, int64, error) {
 		b, err := stored.block(run)
 		if err != nil {
 			return cached{}, 0, err
 		}
 		records, err := p.file.Unpack(p.store.Blocks[e.block], b)
 		return cached{records: records}, int64(cap(records)), err
-	})
-	return v.records, c.broken(p.file, err)
+	}
+	v, here := cached{}, true
+	if wait {
+		v, err = c.Cache.Get(key{p.file, e.block}, load)
+	} else {
+		v, here, err = c.Cache.Try(key{p.file, e.block}, load)
+	}
+	return v.records, here, c.broken(p.file, err)
 }
 
 // copyWanted copies the wanted ones of concatenated records to place at of buf.
