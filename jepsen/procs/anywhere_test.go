@@ -68,8 +68,12 @@ func (a *arena) again(ctx context.Context, producer int, through *procs.Node, se
 	}
 	p, err := newPublisher(&record{}, producer, few, through)
 	a.must(err)
+	var acks []*client.Result
+	for _, m := range sent {
+		acks = append(acks, p.p.Publish(ctx, m))
+	}
 	for i, m := range sent {
-		ack, err := p.p.Publish(ctx, m).Wait(ctx)
+		ack, err := acks[i].Wait(ctx)
 		a.must(err)
 		if want := first[string(bodyOf(m.Headers, m.Payload))]; ack.Seq != want || !ack.Duplicate {
 			a.t.Fatalf("message %d again: %+v, the first time it got seq %d", i+1, ack, want)
