@@ -1,6 +1,7 @@
 package compactor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (h *history) read(filter string, after uint64) (got, want []uint64) {
 			var rec message.Record
 			rec, b, err = message.Split(b)
 			h.check(err)
-			if seq := rec.Seq(); seq > uint64(len(h.all)) || !slices.Equal(rec, h.all[seq-1]) {
+			if seq := rec.Seq(); seq > uint64(len(h.all)) || !bytes.Equal(rec, h.all[seq-1]) {
 				h.t.Fatalf("record %d is another one", seq)
 			}
 			got = append(got, rec.Seq())
@@ -194,6 +195,7 @@ func (h *history) folder() map[string]string {
 // A plan gives the same bytes on every node, however often the build was interrupted,
 // and what is read does not change.
 func TestBuildIsDeterministic(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		rounds := rapid.IntRange(1, 4).Draw(t, "plans")

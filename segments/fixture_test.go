@@ -141,7 +141,7 @@ func (s *stream) seqs(t testing.TB, b []byte, count int) (out []uint64) {
 	for len(b) > 0 {
 		r, rest, err := message.Split(b)
 		check(t, err)
-		if want := s.all[r.Seq()-1]; !slices.Equal(r, want) {
+		if want := s.all[r.Seq()-1]; !bytes.Equal(r, want) {
 			t.Fatalf("seq %d is read with other bytes than were written", r.Seq())
 		}
 		out = append(out, r.Seq())

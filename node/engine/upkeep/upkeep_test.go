@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -233,7 +232,7 @@ func (w *world) whole() {
 			var rec message.Record
 			rec, b, err = message.Split(b)
 			w.must(err)
-			if !slices.Equal(rec, w.all[at]) {
+			if !bytes.Equal(rec, w.all[at]) {
 				w.t.Fatalf("message %d is another", at+1)
 			}
 		}
