@@ -38,12 +38,15 @@ type world struct {
 	copies map[segments.Hash][]byte // what a peer would send
 	risen  []retention.Floor        // floors, as they came
 	floors *retention.Floors
+	// filters are those of floors, parsed.
+	filters map[string]*topic.Filters
 }
 
 func newWorld(t rapid.TB, ring, target int64) *world {
 	w := &world{
 		t: t, fsys: disk.NewMem(1), table: topic.NewTable(), tip: tip.New(ring), ring: ring, target: target,
 		last: make(map[uint32]uint64), copies: make(map[segments.Hash][]byte),
+		filters: make(map[string]*topic.Filters),
 	}
 	w.history = w.open()
 	w.history.SetTarget(target)
@@ -193,13 +196,23 @@ func (w *world) next(ctx context.Context, s *subscriber, limit int) error {
 // gone is what floors say, by the filters alone.
 func (w *world) gone(floors []retention.Floor, r message.Record) bool {
 	for _, f := range floors {
-		filters, err := topic.ParseFilters(f.Filter)
-		check(w.t, err)
-		if r.Seq() < f.Seq && filters.Match(w.table.Name(r.Topic())) {
+		if r.Seq() < f.Seq && w.parsed(f.Filter).Match(w.table.Name(r.Topic())) {
 			return true
 		}
 	}
 	return false
+}
+
+// parsed is a filter, which many messages are held against.
+func (w *world) parsed(filter string) *topic.Filters {
+	f := w.filters[filter]
+	if f == nil {
+		var err error
+		f, err = topic.ParseFilters(filter)
+		check(w.t, err)
+		w.filters[filter] = f
+	}
+	return f
 }
 
 // rise lets a floor rise.
