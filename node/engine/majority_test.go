@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"chorale/message"
@@ -88,6 +89,7 @@ func TestPublishersWaitForFiles(t *testing.T) {
 			leader.engine.Submit(ctx, batchOf(message.ProducerID{}, 0, "a", strings.Repeat("x", 100)), func(_ []raftfsm.Outcome, err error) { answers <- err })
 			err = <-answers
 			cancel()
+			synctest.Wait() // until what was cut is built
 		}
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "wait in memory") {
 			t.Errorf("a publisher is told: %v", err)
