@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	"chorale/message"
+	"chorale/raftfsm/drops"
 	"chorale/raftfsm/frames"
 	"chorale/raftfsm/kept"
 	"chorale/raftfsm/level"
 	"chorale/raftfsm/members"
 	"chorale/raftfsm/plans"
+	"chorale/raftfsm/retention"
 	"chorale/segments"
 )
 
@@ -37,6 +39,7 @@ const (
 	KindLevel   = level.Raising
 	KindRules   = level.Rules
 	KindFloors  = level.Floors
+	KindDrop    = level.Drop
 )
 
 // Every entry starts with 8 bytes: kind, version of that kind, zeros. What
@@ -91,6 +94,7 @@ type Entry struct {
 	Level   level.Mark     // of KindLevel
 	Rules   kept.Change    // of KindRules
 	Floors  kept.Rise      // of KindFloors
+	Drop    Drop           // of KindDrop
 }
 
 // EncodeGenesis makes the Raft entry of a genesis.
@@ -160,27 +164,7 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 		return nil
 	case KindPublish:
 		return e.decodePublish(body)
-	case KindPlan:
-		var err error
-		if e.Plan, err = plans.Decode(body, b[1] >= level.ChaptersPlan); err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-		return nil
-	case KindAbandon:
-		if len(body) != 8 {
-			return fmt.Errorf("%w: abandon of %d bytes", ErrCorrupt, len(b))
-		}
-		e.Abandon = binary.LittleEndian.Uint64(body)
-		return nil
-	case KindRetain, KindExpire:
-		return e.decodeRetention(body)
-	case KindMember:
-		return e.decodeMember(body)
-	case KindLevel:
-		return e.decodeLevel(body)
-	case KindRules, KindFloors:
-		return e.decodeKept(body)
-	default:
+	case KindEdit:
 		var err error
 		if len(body) >= 8 && level.Of(b) > own.Highest {
 			return fmt.Errorf("%w: an edit like this came with a later level than %d, the highest that this build reads", ErrNewer, own.Highest)
@@ -193,6 +177,38 @@ func (e *Entry) decode(b []byte, own level.Range) error {
 		}
 		return nil
 	}
+	if err := e.decodeValue(b[1], body); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}
+
+// decodeValue reads the body of a command that a room of its own encodes.
+func (e *Entry) decodeValue(version byte, b []byte) (err error) {
+	switch e.Kind {
+	case KindPlan:
+		e.Plan, err = plans.Decode(b, version >= level.ChaptersPlan)
+	case KindAbandon:
+		if len(b) != 8 {
+			return fmt.Errorf("abandon of %d bytes", entryHeadBytes+len(b))
+		}
+		e.Abandon = binary.LittleEndian.Uint64(b)
+	case KindRetain:
+		e.Retain, err = retention.DecodePolicy(b)
+	case KindExpire:
+		e.Expire, err = retention.DecodeExpiry(b)
+	case KindMember:
+		e.Member, err = members.DecodeChange(b)
+	case KindLevel:
+		e.Level, err = level.DecodeMark(b)
+	case KindRules:
+		e.Rules, err = kept.DecodeChange(b)
+	case KindFloors:
+		e.Floors, err = kept.DecodeRise(b)
+	case KindDrop:
+		e.Drop, err = drops.Decode(b)
+	}
+	return err
 }
 
 func (e *Entry) decodePublish(b []byte) error {

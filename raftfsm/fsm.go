@@ -156,6 +156,8 @@ func (f *FSM) Apply(l *raft.Log) any {
 		r.Err = f.applyRules(e.Rules)
 	case KindFloors:
 		r.Err = f.applyFloors(e.Floors)
+	case KindDrop:
+		r.Err = f.applyDrop(e.Drop)
 	}
 	f.mu.Lock()
 	f.state.index = l.Index

@@ -16,13 +16,6 @@ func EncodeLevel(m level.Mark) []byte {
 	return m.Append(appendEntryHead(nil, KindLevel))
 }
 
-func (e *Entry) decodeLevel(b []byte) (err error) {
-	if e.Level, err = level.DecodeMark(b); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return nil
-}
-
 // applyLevel raises the level for ever. Whether all members read it is the leader's to
 // look at, before it proposes: who runs what is not in the log.
 func (f *FSM) applyLevel(m level.Mark) error {

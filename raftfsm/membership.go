@@ -1,8 +1,6 @@
 package raftfsm
 
 import (
-	"fmt"
-
 	"chorale/raftfsm/frames"
 	"chorale/raftfsm/members"
 )
@@ -10,13 +8,6 @@ import (
 // EncodeMember makes the Raft entry of a change of the list of members.
 func EncodeMember(c members.Change) []byte {
 	return c.Append(appendEntryHead(nil, KindMember))
-}
-
-func (e *Entry) decodeMember(b []byte) (err error) {
-	if e.Member, err = members.DecodeChange(b); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return nil
 }
 
 // applyMember changes the list, or says why not. Whether a removal leaves a majority

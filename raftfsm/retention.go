@@ -1,9 +1,7 @@
 package raftfsm
 
 import (
-	"encoding/binary"
-	"fmt"
-
+	"chorale/raftfsm/drops"
 	"chorale/raftfsm/retention"
 )
 
@@ -17,41 +15,23 @@ var (
 	ErrGoneAlready = retention.ErrGoneAlready
 )
 
-// Retention says what of the stream may go, Expiry removes what it no longer keeps.
+// Retention says what of the stream may go, Expiry removes what it no longer keeps, Drop files
+// of which floors have left nothing.
 type (
 	Retention = retention.Policy
 	Expiry    = retention.Expiry
+	Drop      = drops.Drop
 )
-
-// retentionBytes is the size of the body of either command: two numbers.
-const retentionBytes = 16
 
 // EncodeRetain makes the Raft entry that puts a retention in the place of the one
 // before.
-func EncodeRetain(r Retention) []byte {
-	b := binary.LittleEndian.AppendUint64(appendEntryHead(nil, KindRetain), uint64(r.Age))
-	return binary.LittleEndian.AppendUint64(b, uint64(r.Bytes))
-}
+func EncodeRetain(r Retention) []byte { return r.Append(appendEntryHead(nil, KindRetain)) }
 
-// EncodeExpire makes the Raft entry of an expiry.
-func EncodeExpire(x Expiry) []byte {
-	b := binary.LittleEndian.AppendUint64(appendEntryHead(nil, KindExpire), uint64(x.Time))
-	return binary.LittleEndian.AppendUint64(b, x.Oldest)
-}
+// EncodeExpire makes the Raft entry of an expiry, EncodeDrop that of a drop.
+func EncodeExpire(x Expiry) []byte { return x.Append(appendEntryHead(nil, KindExpire)) }
 
-// decodeRetention reads the body of either command.
-func (e *Entry) decodeRetention(b []byte) error {
-	if len(b) != retentionBytes {
-		return fmt.Errorf("%w: %v of %d bytes, want %d", ErrCorrupt, e.Kind, len(b), retentionBytes)
-	}
-	first, second := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	if e.Kind == KindRetain {
-		e.Retain = Retention{Age: int64(first), Bytes: int64(second)}
-	} else {
-		e.Expire = Expiry{Time: int64(first), Oldest: second}
-	}
-	return nil
-}
+// EncodeDrop is there.
+func EncodeDrop(d Drop) []byte { return d.Append(appendEntryHead(nil, KindDrop)) }
 
 func (f *FSM) applyRetain(r Retention) error {
 	if f.state.genesis == (Genesis{}) {
@@ -77,6 +57,18 @@ func (f *FSM) applyExpire(x Expiry) error {
 	f.advance(x.Time)
 	f.mu.Unlock()
 	e, err := x.Edit(f.state.retention, f.history.Manifest(), f.state.time)
+	if err != nil {
+		return err
+	}
+	return f.changeFiles(e)
+}
+
+// applyDrop removes files of which nothing is left.
+func (f *FSM) applyDrop(d Drop) error {
+	if f.state.genesis == (Genesis{}) {
+		return ErrNoGenesis
+	}
+	e, err := d.Edit(f.history.Manifest(), f.state.kept.Floors, f.state.plan.Inputs)
 	if err != nil {
 		return err
 	}

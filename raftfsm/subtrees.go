@@ -1,8 +1,6 @@
 package raftfsm
 
 import (
-	"fmt"
-
 	"chorale/raftfsm/frames"
 	"chorale/raftfsm/kept"
 	"chorale/retention"
@@ -14,18 +12,6 @@ func EncodeRules(c kept.Change) []byte { return c.Append(appendEntryHead(nil, Ki
 
 // EncodeFloors is there.
 func EncodeFloors(x kept.Rise) []byte { return x.Append(appendEntryHead(nil, KindFloors)) }
-
-func (e *Entry) decodeKept(b []byte) (err error) {
-	if e.Kind == KindRules {
-		e.Rules, err = kept.DecodeChange(b)
-	} else {
-		e.Floors, err = kept.DecodeRise(b)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return nil
-}
 
 func (f *FSM) applyRules(c kept.Change) error {
 	if f.state.genesis == (Genesis{}) {

@@ -31,7 +31,10 @@ import (
 //	                         I-th left out
 //	store plan=INDEX [first=N last=N] [short] [trims]
 //	                         the edit of a plan: one store for these files, with a
-//	                         message too few if short, which it says with trims
+//	                         message too few if short, which it says with trims; or
+//	                         a store for each line of the input: ANCESTOR MESSAGES
+//	drop                     each line is a file: the first seq of its range, and which
+//	                         file of the range it is, from 0
 //	abandon plan=INDEX
 //	retain [age=NS] [bytes=N]
 //	expire oldest=SEQ [time=NS]
@@ -111,6 +114,8 @@ func (tr *transcript) run(t *testing.T, d *datadriven.TestData) string {
 		d.ScanArgs(t, "oldest", &x.Oldest)
 		d.MaybeScanArgs(t, "time", &x.Time)
 		return tr.answer(tr.apply(EncodeExpire(x))) + tr.files()
+	case "drop":
+		return tr.answer(tr.apply(EncodeDrop(tr.drop(d)))) + tr.files()
 	case "rules":
 		return tr.answer(tr.apply(EncodeRules(parseRules(t, d))))
 	case "floors":
@@ -231,8 +236,31 @@ func (tr *transcript) store(t *testing.T, d *datadriven.TestData) segments.Edit 
 		m.Messages--
 	}
 	e.Trims = d.HasArg("trims")
-	e.Add = []segments.FileMeta{m}
+	if d.Input == "" {
+		e.Add = []segments.FileMeta{m}
+	}
+	for line := range strings.Lines(d.Input) {
+		fmt.Sscan(line, &m.Ancestor, &m.Messages)
+		m.Hash[0]++
+		e.Add = append(e.Add, m)
+	}
 	return e
+}
+
+// drop names files, or one that does not exist.
+func (tr *transcript) drop(d *datadriven.TestData) (x Drop) {
+	m := tr.history.Manifest()
+	for line := range strings.Lines(d.Input) {
+		var first uint64
+		var file int
+		fmt.Sscan(line, &first, &file)
+		h := segments.Hash{1}
+		if i := m.Find(first); i+file < len(m.Files) {
+			h = m.Files[i+file].Hash
+		}
+		x.Files = append(x.Files, h)
+	}
+	return x
 }
 
 func (tr *transcript) keep(d *datadriven.TestData) string {
@@ -324,7 +352,11 @@ func runs(p *producer) string {
 func (tr *transcript) files() string {
 	var b strings.Builder
 	for _, f := range tr.history.Manifest().Files {
-		fmt.Fprintf(&b, "file %d to %d\n", f.First, f.Last)
+		fmt.Fprintf(&b, "file %d to %d", f.First, f.Last)
+		if f.Kind == segments.KindStore {
+			fmt.Fprintf(&b, ": a store of %d messages below %s", f.Messages, f.Ancestor)
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

@@ -107,6 +107,21 @@ func (f *Floors) Highest() uint64 {
 	return f.highest
 }
 
+// Reach is the highest floor that says something of topics at a name or below it; "" is above
+// all. What such a topic has from that seq on has not gone.
+func (f *Floors) Reach(name string) (seq uint64) {
+	if f == nil || name == "" {
+		return f.Highest()
+	}
+	seq = f.Of(name)
+	below := name + "/"
+	at, _ := slices.BinarySearchFunc(f.list, below, func(one Floor, prefix string) int { return strings.Compare(one.Filter, prefix) })
+	for ; at < len(f.list) && strings.HasPrefix(f.list[at].Filter, below); at++ {
+		seq = max(seq, f.list[at].Seq)
+	}
+	return seq
+}
+
 // Oldest is the oldest seq that is left of what a set of filters wants, as far as floors
 // say so; 0 if a part of it has none.
 func (f *Floors) Oldest(filters []string) uint64 {

@@ -61,6 +61,20 @@ func TestFloorsAgainstModel(t *testing.T) {
 				t.Fatalf("%v: %v says nothing", f.List(), one)
 			}
 		}
+		for _, name := range append(names, "") {
+			reach := f.Highest()
+			if name != "" {
+				reach = model(name)
+				for _, one := range all {
+					if strings.HasPrefix(one.Filter, name+"/") {
+						reach = max(reach, one.Seq)
+					}
+				}
+			}
+			if f.Reach(name) != reach {
+				t.Fatalf("%v reach %d at and below %q, want %d", all, f.Reach(name), name, reach)
+			}
+		}
 		want := rapid.SliceOfN(rapid.SampledFrom([]string{"**", "a/**", "a/b", "a/*", "a/*/c", "*/y", "x/**", "x/y/**", "a/b/c/**", "a-b/c"}), 1, 3).Draw(t, "filters")
 		oldest := f.Oldest(want)
 		filters, err := topic.ParseFilters(want...)

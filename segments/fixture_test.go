@@ -10,6 +10,7 @@ import (
 
 	"chorale/disk"
 	"chorale/message"
+	"chorale/segments/format"
 	"chorale/segments/partial"
 	"chorale/topic"
 )
@@ -25,6 +26,33 @@ type stream struct {
 	warns []error
 	// chapter is what buildLayer gives to stores; 0 for none.
 	chapter uint32
+	// floors are those of topics, by id: what lies below may be in a file or not.
+	floors map[uint32]uint64
+}
+
+// left reports whether a message lies below no floor.
+func (s *stream) left(r message.Record) bool { return r.Seq() >= s.floors[r.Topic()] }
+
+// highest is the highest floor.
+func (s *stream) highest() (seq uint64) {
+	for _, f := range s.floors {
+		seq = max(seq, f)
+	}
+	return seq
+}
+
+// drop lets floors rise over all that a store of the manifest has, and is the edit that takes
+// it away.
+func (s *stream) drop(m FileMeta, topics []format.TopicVolume) Edit {
+	for _, t := range topics {
+		s.floors[t.ID] = max(s.floors[t.ID], t.Last+1)
+	}
+	return Edit{Remove: []Hash{m.Hash}, Trims: true}
+}
+
+// hasLast reports whether a file with these topics has the last message of its range.
+func hasLast(m FileMeta, topics []format.TopicVolume) bool {
+	return slices.ContainsFunc(topics, func(t format.TopicVolume) bool { return t.Last == m.Last })
 }
 
 // importFile gives a log a copy of a file, as one that has come from a peer.
@@ -44,7 +72,7 @@ func importFile(l *Log, m FileMeta, b []byte) error {
 }
 
 func newStream(t testing.TB, fsys disk.FS) *stream {
-	s := &stream{table: topic.NewTable(), last: make(map[uint32]uint64), time: 1000}
+	s := &stream{table: topic.NewTable(), last: make(map[uint32]uint64), floors: make(map[uint32]uint64), time: 1000}
 	s.reopen(t, fsys)
 	return s
 }
@@ -101,7 +129,7 @@ func (s *stream) build(t testing.TB) {
 // want is the naive filter of the model.
 func (s *stream) want(f *topic.Filters, after uint64) (out []uint64) {
 	for _, r := range s.all {
-		if r.Seq() > after && f.Match(s.table.Name(r.Topic())) {
+		if r.Seq() > after && s.left(r) && f.Match(s.table.Name(r.Topic())) {
 			out = append(out, r.Seq())
 		}
 	}
@@ -135,7 +163,7 @@ func (s *stream) read(t testing.TB, f *topic.Filters, after uint64, limit int) (
 }
 
 // seqs splits records, which must be those of the model; so many, unless count is
-// negative.
+// negative. What lies below floors is left out of the answer.
 func (s *stream) seqs(t testing.TB, b []byte, count int) (out []uint64) {
 	t.Helper()
 	for len(b) > 0 {
@@ -150,7 +178,7 @@ func (s *stream) seqs(t testing.TB, b []byte, count int) (out []uint64) {
 	if count >= 0 && len(out) != count {
 		t.Fatalf("%d records, count says %d", len(out), count)
 	}
-	return out
+	return slices.DeleteFunc(out, func(seq uint64) bool { return !s.left(s.all[seq-1]) })
 }
 
 func filters(t testing.TB, list ...string) *topic.Filters {

@@ -45,7 +45,7 @@ func newCluster(t *testing.T, seed uint64, faulty bool) *cluster {
 		fsys := disk.NewMem(seed + uint64(i))
 		m := &member{stream: newStream(t, fsys.Mount()), fsys: fsys}
 		if i > 0 {
-			m.table = c.nodes[0].table
+			m.table, m.floors = c.nodes[0].table, c.nodes[0].floors
 			m.reopen(t, fsys.Mount())
 		}
 		m.log.scans.Window = 1 << c.rng.IntN(18)
@@ -90,7 +90,9 @@ func (c *cluster) apply(t *testing.T, e Edit) {
 
 func (c *cluster) step(t *testing.T) {
 	n := c.some()
-	switch k := c.rng.IntN(22); {
+	switch k := c.rng.IntN(24); {
+	case k >= 22:
+		c.dropSome(t)
 	case k >= 20:
 		c.explain(t, n)
 	case k < 6:
@@ -174,6 +176,22 @@ func (c *cluster) compactSome(t *testing.T) {
 	}
 }
 
+// dropSome takes a store away that all of a node may have or not, and may be reading; not the
+// one with the last message of its range.
+func (c *cluster) dropSome(t *testing.T) {
+	files := c.log.Manifest().Files
+	for range 3 {
+		if len(files) == 0 {
+			return
+		}
+		m := files[c.rng.IntN(len(files))]
+		if _, topics, err := c.some().log.topicsOf(m.Hash); err == nil && m.Kind == KindStore && !hasLast(m, topics) {
+			c.apply(t, c.drop(m, topics))
+			return
+		}
+	}
+}
+
 // repair fetches some missing files from the other nodes.
 func (c *cluster) repair(t *testing.T, n *member, atMost int) {
 	t.Helper()
@@ -254,7 +272,7 @@ func (c *cluster) follow(t *testing.T, n *member, r *follower) error {
 	got := n.seqs(t, out, p.Count)
 	var want []uint64
 	for _, m := range c.all[r.at:p.Scanned] {
-		if f.Match(c.table.Name(m.Topic())) {
+		if c.left(m) && f.Match(c.table.Name(m.Topic())) {
 			want = append(want, m.Seq())
 		}
 	}

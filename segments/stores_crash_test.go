@@ -11,7 +11,7 @@ import (
 	"chorale/disk"
 )
 
-// planNode is a node that compacts twice and lets the oldest range expire, on a disk
+// planNode is a node that compacts twice, drops a store and lets the oldest range expire, on a disk
 // that loses power at its n-th operation. What Raft would keep is kept outside of it:
 // entries, committed edits, and whether a restart begins with a snapshot.
 type planNode struct {
@@ -85,7 +85,7 @@ func (n *planNode) run() error {
 	if err := n.start(); err != nil {
 		return err
 	}
-	for len(n.edits) < planEntries+3 {
+	for len(n.edits) < planEntries+4 {
 		if err := n.next(); err != nil {
 			return err
 		}
@@ -117,6 +117,16 @@ func (n *planNode) next() error {
 		return n.compactRanges(ranges[1:4])
 	case done == planEntries+1:
 		return n.compactRanges(ranges[1:])
+	case done == planEntries+2:
+		for _, m := range ranges[1].Files {
+			_, topics, err := n.log.topicsOf(m.Hash)
+			if err != nil {
+				return err
+			}
+			if !hasLast(m, topics) {
+				return n.commit(n.drop(m, topics))
+			}
+		}
 	}
 	return n.commit(Edit{Remove: []Hash{ranges[0].Files[0].Hash}})
 }

@@ -14,8 +14,8 @@ import (
 	"chorale/topic"
 )
 
-// buildLayer builds the stores of some neighbouring ranges, as a node does for a plan,
-// and returns the edit that installs them.
+// buildLayer builds the stores of some neighbouring ranges, as a node does for a plan, without
+// what lies below floors but for the last message, and returns the edit that installs them.
 func (s *stream) buildLayer(l *Log, ranges []Range, stores int, storeOf func(id uint32) int) (Edit, error) {
 	a, z := ranges[0], ranges[len(ranges)-1]
 	edit := Edit{Plan: 7}
@@ -48,14 +48,16 @@ func (s *stream) buildLayer(l *Log, ranges []Range, stores int, storeOf func(id 
 			if err != nil {
 				return edit, err
 			}
+			if out = rest; !s.left(rec) && rec.Seq() != z.Last {
+				continue
+			}
 			if err := b.Add(rec); err != nil {
 				return edit, err
 			}
-			out = rest
 		}
 	}
-	edit.Add, err = b.Finish(nil)
-	return edit, err
+	add, err := b.Finish(nil)
+	return l.Manifest().Replace(edit.Plan, edit.Remove, add), err
 }
 
 // compact replaces ranges from..to of the manifest by a layer.

@@ -37,6 +37,7 @@ type cluster struct {
 	ledger   *ledger.Ledger
 	begin    time.Time
 	log      *logbook
+	applied  uint64 // up to what entry a node had come when sameFloors was called last
 
 	booting   sync.WaitGroup // what the nemesis will undo by itself
 	operating sync.WaitGroup // what operators are about to end

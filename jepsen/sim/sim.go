@@ -93,6 +93,9 @@ func Run(o Options) Report {
 	if len(truth.Floors) > 0 {
 		c.saw("messages of a subtree expired")
 	}
+	if truth.Drops > 0 {
+		c.saw("a file went of which nothing was left")
+	}
 	r.Findings = append(r.Findings, findings...)
 	r.Findings = append(r.Findings, truth.Compare(r.History, r.Stream, oldest)...)
 	if oldest > 1 {

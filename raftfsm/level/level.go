@@ -30,8 +30,10 @@ const (
 	Trimming
 	// Chapters has plans of stores with chapters.
 	Chapters
+	// Dropping has files that go when nothing is left of them.
+	Dropping
 
-	newest = Chapters
+	newest = Dropping
 	// Base is the level of a log that does not say which: builds before Logged wrote it.
 	Base = Members
 )
@@ -52,6 +54,7 @@ const (
 	Raising
 	Rules
 	Floors
+	Drop
 	end
 )
 
@@ -71,6 +74,7 @@ var commands = [...]struct {
 	Raising: {"level", Logged},
 	Rules:   {"rules", Subtrees},
 	Floors:  {"floors", Subtrees},
+	Drop:    {"drop", Dropping},
 }
 
 // String is the kind's name in messages.

@@ -2,6 +2,7 @@
 package retention
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -83,4 +84,36 @@ func (x Expiry) Edit(r Policy, m segments.Manifest, now int64) (e segments.Edit,
 		return e, fmt.Errorf("%w: %d is not the start of a range", ErrNotExpired, x.Oldest)
 	}
 	return e, nil
+}
+
+// The body of either command is two numbers.
+const bodyBytes = 16
+
+// Append appends the bytes of the command.
+func (r Policy) Append(b []byte) []byte { return appendBody(b, uint64(r.Age), uint64(r.Bytes)) }
+
+// Append appends the bytes of the command.
+func (x Expiry) Append(b []byte) []byte { return appendBody(b, uint64(x.Time), x.Oldest) }
+
+func appendBody(b []byte, first, second uint64) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, first), second)
+}
+
+func body(b []byte) (first, second uint64, err error) {
+	if len(b) != bodyBytes {
+		return 0, 0, fmt.Errorf("retention or expiry of %d bytes, want %d", len(b), bodyBytes)
+	}
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), nil
+}
+
+// DecodePolicy is the inverse of Policy.Append. Whether the limits are good is Check's to say.
+func DecodePolicy(b []byte) (Policy, error) {
+	age, bytes, err := body(b)
+	return Policy{Age: int64(age), Bytes: int64(bytes)}, err
+}
+
+// DecodeExpiry is the inverse of Expiry.Append.
+func DecodeExpiry(b []byte) (Expiry, error) {
+	time, oldest, err := body(b)
+	return Expiry{Time: int64(time), Oldest: oldest}, err
 }

@@ -211,11 +211,12 @@ func (e *examiner) block(off int64, first, last, count uint32, buf []byte, each 
 	return nil
 }
 
-// count adds a record to its topic, all of whose messages of the range are in the file.
+// count adds a record to its topic, all of whose messages of the range are in the file; of a
+// store the oldest ones may have gone.
 func (e *examiner) count(r message.Record) error {
 	v := e.volumes[r.Topic()]
 	if v == nil {
-		if h := e.file.Header; r.Prev() >= h.First {
+		if h := e.file.Header; h.Kind == KindSegment && r.Prev() >= h.First {
 			return fmt.Errorf("seq %d of topic %d says that seq %d is before it, which is not in the file", r.Seq(), r.Topic(), r.Prev())
 		}
 		v = &TopicVolume{ID: r.Topic(), First: r.Seq()}

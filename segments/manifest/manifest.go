@@ -56,17 +56,17 @@ type FileMeta struct {
 func (m FileMeta) Name() string { return m.Kind.FileName(m.First, m.Last, m.Hash.String()[:16]) }
 
 // Edit changes the manifest: it removes files by hash and adds others. It is data
-// in the Raft log. Three shapes apply: it adds files behind the end; it removes
-// whole ranges from the start; or it replaces neighbouring whole ranges by files
-// of exactly the same seqs.
+// in the Raft log. Four shapes apply: it adds files behind the end; it removes
+// whole ranges from the start; it replaces neighbouring whole ranges by files
+// of exactly the same seqs; or, if it trims, it removes some stores of a layer, not all.
 type Edit struct {
 	// Plan is the id of the plan that the edit ends, 0 for none. The manifest does
 	// not look at it.
 	Plan   uint64
 	Remove []Hash
 	Add    []FileMeta
-	// Trims says that what is added holds fewer messages than what it replaces: some have
-	// gone. Else it holds as many.
+	// Trims says that ranges have fewer messages behind the edit: some have gone. Else they
+	// have as many.
 	Trims bool
 }
 
@@ -228,7 +228,7 @@ func (m Manifest) Index(f FileMeta) int {
 // Apply returns the manifest after the edit, or why the edit is refused: it names
 // a file that is not there, leaves a hole or an overlap, breaks a layer up, or moves
 // a border that it should keep. Only the oldest ranges can go without others in
-// their place. Pure.
+// their place, and files of other ranges if some stay and the edit trims. Pure.
 func (m Manifest) Apply(e Edit) (Manifest, error) {
 	next := Manifest{Files: make([]FileMeta, 0, len(m.Files)+len(e.Add))}
 	gone := make(map[Hash]bool, len(e.Remove))

@@ -29,6 +29,9 @@ type Truth struct {
 	// committed more.
 	Floors map[string]uint64
 
+	// Drops are the commands that named files of which nothing was left.
+	Drops int
+
 	rules     retention.Rules
 	outcomes  map[string][]model.Outcome // of a unit, by the body of its first message
 	retention raftfsm.Retention
@@ -73,6 +76,8 @@ func (t *Truth) step(s *model.State, data []byte) error {
 	case raftfsm.KindFloors:
 		s.Advance(e.Floors.Time)
 		t.rise(s, e.Floors)
+	case raftfsm.KindDrop: // what it may take away, the floors say
+		t.Drops++
 	}
 	for _, raw := range e.Batches {
 		units, err := unitsOf(bytes.Clone(raw))

@@ -1,5 +1,6 @@
 // Package retaining is a leader's duty to let go what the retention of the stream, and the
-// rules of its subtrees, do not keep: it looks what has expired, and puts that into the log.
+// rules of its subtrees, do not keep: it looks what has expired, and of which files nothing is
+// left, and puts that into the log.
 package retaining
 
 import (
@@ -9,8 +10,10 @@ import (
 
 	"chorale/raftfsm"
 	"chorale/raftfsm/kept"
+	"chorale/raftfsm/level"
 	"chorale/retention"
 	"chorale/segments"
+	"chorale/segments/format"
 	"chorale/topic"
 
 	"github.com/hashicorp/go-hclog"
@@ -36,6 +39,7 @@ type Keeper struct {
 	cuts map[string]int64
 	// volumes are what ranges of files hold of subtrees: of this look, and of the one before.
 	volumes, before map[volume]int64
+	remains         remains
 }
 
 // volume names what a range holds of a subtree, as long as no floor within it moves.
@@ -46,7 +50,10 @@ type volume struct {
 }
 
 // New is a leader's duty, for one term.
-func New(o Options) *Keeper { return &Keeper{o: o, cuts: map[string]int64{}} }
+func New(o Options) *Keeper {
+	volumes := func(h segments.Hash) ([]format.TopicVolume, error) { return o.History.Volumes([]segments.Hash{h}) }
+	return &Keeper{o: o, cuts: map[string]int64{}, remains: remains{volumes: volumes, name: o.Topics.Name}}
+}
 
 // Run proposes what has expired, until ctx ends. What is refused is looked at again.
 func (k *Keeper) Run(ctx context.Context) {
@@ -59,6 +66,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		now := max(k.o.State.View().LastTime, time.Now().UnixNano())
 		k.ranges(ctx, now)
 		k.subtrees(ctx, now)
+		k.files(ctx)
 	}
 }
 
@@ -107,6 +115,18 @@ func (k *Keeper) subtrees(ctx context.Context, now int64) {
 		k.o.Log.Debug("messages of subtrees expired", "floors", len(rise.Floors))
 	}
 	k.cuts = cuts
+}
+
+// files drops those of which floors have left nothing, once all nodes know how.
+func (k *Keeper) files(ctx context.Context) {
+	if k.o.State.View().Level.Level < level.Dropping {
+		return
+	}
+	plan, _ := k.o.State.Plan()
+	gone := k.remains.gone(k.o.History.Manifest(), k.o.State.Floors(), plan.Index, plan.Inputs)
+	if len(gone) > 0 && k.put(ctx, "a drop of files", raftfsm.EncodeDrop(raftfsm.Drop{Files: gone})) {
+		k.o.Log.Info("files dropped of which nothing was left", "files", len(gone))
+	}
 }
 
 // byBytes is the start of the oldest range that stays by the bytes of a rule, 0 if that has

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"chorale/recovery"
+	"chorale/retention"
+	"chorale/segments"
+)
+
+// dropping compacts, and has most messages in files alone.
+func dropping(s *Settings) {
+	compacting(s)
+	s.TipBytes = 4 << 10
+}
+
+// TestFilesGoAtOnce: a store of which floors have left nothing goes, on all nodes, without that
+// its range is merged. Deletion waits for who reads it; he is told the oldest seq that is left
+// for him, and who wants more goes on with that.
+func TestFilesGoAtOnce(t *testing.T) {
+	inBubble(t, 3, dropping, func(c *cluster) {
+		leader := c.leader()
+		c.traffic(leader, 17)
+		others, _ := c.leftEverywhere("part1/**")
+		before, ranges := leader.folder(), len(leader.engine.history.Manifest().Ranges())
+		open := func(filter string) *Subscription {
+			s, err := leader.subscribe(SubscribeRequest{Filters: []string{filter}, FromOldest: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, p, err := s.Next(context.Background(), nil, 100); err != nil || p.Count != 1 {
+				t.Fatal(p, err)
+			}
+			return s
+		}
+		narrow, wide := open("part0/**"), open("**")
+		c.rule(retention.Rule{Filter: "part0/**", Age: int64(10 * time.Second)})
+		m := leader.engine.history.Manifest()
+		c.until("files have gone", func() bool { return len(leader.engine.history.Manifest().Files) < len(m.Files) })
+		pass(time.Minute)
+		now := leader.engine.history.Manifest()
+		if len(now.Ranges()) != ranges || len(now.Files) >= len(m.Files) {
+			t.Errorf("%d files of %d ranges became %d of %d", len(m.Files), ranges, len(now.Files), len(now.Ranges()))
+		}
+		for _, f := range now.Files { // all that stays was there before
+			if m.Index(f) < 0 {
+				t.Errorf("%s was merged", f.Name())
+			}
+		}
+		if waiting := len(leader.folder()); waiting == len(now.Files) || waiting > len(before) {
+			t.Errorf("%d files are on the disk, %d in the manifest, while two read what has gone", waiting, len(now.Files))
+		}
+		oldest := leader.engine.machine.FSM.Floors().Of("part0/**")
+		var overtaken *recovery.OvertakenError
+		if _, _, err := narrow.Next(context.Background(), nil, 100); !errors.As(err, &overtaken) || overtaken.Oldest != oldest || !errors.Is(err, segments.ErrExpired) {
+			t.Errorf("a reader in the middle of what has gone: %v, want one that names %d", err, oldest)
+		}
+		if _, p, err := wide.Next(context.Background(), nil, 100); err != nil || p.Count == 0 || wide.Position() > others[1] {
+			t.Errorf("a reader of more: %+v, %v", p, err)
+		}
+		narrow.Close()
+		wide.Close()
+		for range 2 { // the second time behind a restart that comes with a power cut
+			if left, _ := c.leftEverywhere("part1/**"); !slices.Equal(left, others) {
+				t.Errorf("%d messages of others are left, want %d", len(left), len(others))
+			}
+			if left, _ := c.leftEverywhere("**"); len(left) != len(others) {
+				t.Errorf("%d messages are left, want %d", len(left), len(others))
+			}
+			for _, n := range c.nodes {
+				if n.fetched.Load() > 0 || n.engine.mismatches.Load() > 0 {
+					t.Errorf("%s gave away %d files, built %d others", n.id, n.fetched.Load(), n.engine.mismatches.Load())
+				}
+				if err := n.stop(); err != nil {
+					t.Fatal(err)
+				}
+				n.files.Crash()
+				n.start()
+			}
+			c.leader()
+		}
+	})
+}
