@@ -72,7 +72,7 @@ func (s *Server) failed(err error) error {
 		return failure(codes.DataLoss, "DAMAGED", err.Error(), map[string]string{"nodes": s.others()})
 	case errors.As(err, new(*segments.MissingError)):
 		return s.missing(err)
-	case errors.Is(err, engine.ErrUnavailable), errors.Is(err, segments.ErrNotHere), errors.As(err, &beyond):
+	case errors.Is(err, engine.ErrUnavailable), notLeading(err), errors.Is(err, segments.ErrNotHere), errors.As(err, &beyond):
 		return s.unavailable(err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()

@@ -466,6 +466,16 @@ func (r *rig) get(path string) (code int, body string) {
 	return w.Code, w.Body.String()
 }
 
+// TestNotLeading: whoever asks a node that led a moment ago is sent to another one.
+func TestNotLeading(t *testing.T) {
+	r := newRig(t, true)
+	for _, err := range []error{raft.ErrNotLeader, engine.ErrNotLeader} {
+		if got := r.server.failed(fmt.Errorf("a transfer: %w", err)); status.Code(got) != codes.Unavailable {
+			t.Errorf("%v is told as %v", err, got)
+		}
+	}
+}
+
 // TestInfo: status, topics in pages and by name, health, metrics.
 func TestInfo(t *testing.T) {
 	r := newRig(t, true)
