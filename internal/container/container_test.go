@@ -27,10 +27,11 @@ func TestCompose(t *testing.T) {
 	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
 		t.Skipf("no container engine runs here: %v\n%s", err, out)
 	}
+	p := newProject(t)
+	dir := p.build(t) // which takes minutes where nothing was built before
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	p := newProject(t)
-	p.up(ctx, t)
+	p.up(ctx, t, dir)
 
 	nodes := map[string]*client.Client{}
 	for name, address := range p.addresses {
@@ -156,15 +157,21 @@ func newProject(t *testing.T) *project {
 	return p
 }
 
-// up builds binary and image as `make image` does, and starts the services.
-func (p *project) up(ctx context.Context, t *testing.T) {
+// build builds the binary as `make image` does, and returns the folder of the image.
+func (p *project) build(t *testing.T) (dir string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	p.env = append(p.env, "CGO_ENABLED=0")
-	p.run(ctx, t, "go", "build", "-trimpath", "-o", filepath.Join(dir, "chorale"), "chorale/cmd/chorale")
+	p.run(t.Context(), t, "go", "build", "-trimpath", "-o", filepath.Join(dir, "chorale"), "chorale/cmd/chorale")
+	return dir
+}
+
+// up makes an image of the folder, and starts the services.
+func (p *project) up(ctx context.Context, t *testing.T, dir string) {
+	t.Helper()
 	p.run(ctx, t, "docker", "build", "-q", "-t", p.image, "-f", "../../deploy/Dockerfile", dir)
 	t.Cleanup(func() { p.output(t, "docker", "rmi", "-f", p.image) })
 	t.Cleanup(func() {
