@@ -25,13 +25,13 @@ help: ## this list
 build: ## bin/chorale, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/chorale ./cmd/chorale
 
-# Many tests wait for processes, elections and disks, so more packages run at a time than a
-# small machine has processors. The race detector has each process sleep a second before it
+# Many tests wait for processes, elections and disks, so one package more runs at a time than
+# a small machine has processors; with many more, elections there would come late. The race detector has each process sleep a second before it
 # ends, unless it is told otherwise.
 .PHONY: test
 test: ## all tests, under the race detector where a C compiler is at hand
 	@$(if $(RACE),:,echo 'no C compiler ($(CC_NAME)): testing without the race detector')
-	GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test $(RACE) -count=1 -p 4 -timeout 10m ./...
+	GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test $(RACE) -count=1 -p 3 -timeout 10m ./...
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, govulncheck

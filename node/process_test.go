@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io/fs"
 	"net"
 	"os"
@@ -20,16 +19,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// atOnce is how many tests run at a time, if the command line does not say: they wait for
-// elections, gossip and disks far more than they compute.
-const atOnce = "4"
-
 // TestMain looks for leaks. memberlist does not wait for its last probe, which ends
 // by itself.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		panic(err)
-	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 

@@ -24,7 +24,7 @@ import (
 
 // atOnce is how many scripts run at a time, if the command line does not say: they wait for
 // nodes far more than they compute.
-const atOnce = "4"
+const atOnce = "3"
 
 // TestMain lets the scripts run the program as a process of its own.
 func TestMain(m *testing.M) {

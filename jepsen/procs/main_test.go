@@ -34,7 +34,7 @@ var program, folder string
 
 // atOnce is how many tests run at a time, if the command line does not say: they wait for
 // processes, elections and disks far more than they compute.
-const atOnce = "4"
+const atOnce = "3"
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
