@@ -123,8 +123,12 @@ func (h *hunt) deck() (out []card) {
 // some traffic, and then rest, in which everything is compared.
 func (h *hunt) round(n int, s moment, who string) {
 	h.note("round %d: %s: %s", n, s.name, who)
-	for range mostSections {
-		if h.section(n, s, who) {
+	for i := range mostSections {
+		skip := h.skip(s)
+		if i >= mostSections/2 {
+			skip = 0 // it is a rare one
+		}
+		if h.section(n, s, who, skip) {
 			if h.hits[s.name] == nil {
 				h.hits[s.name] = map[string]int{}
 			}
@@ -138,13 +142,13 @@ func (h *hunt) round(n int, s moment, who string) {
 	h.t.Errorf("round %d: nobody came to the step: %s", n, s.name)
 }
 
-func (h *hunt) section(n int, s moment, who string) (hit bool) {
+func (h *hunt) section(n int, s moment, who string, skip int) (hit bool) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), 2*patience)
 	defer cancel()
 	watched, killed := h.choose(ctx, s, who)
 	h.retain(ctx, s)
 	w := h.watchers[watched]
-	tr := &trap{step: s, skip: h.skip(s), fired: make(chan struct{})}
+	tr := &trap{step: s, skip: skip, fired: make(chan struct{})}
 	for _, v := range killed {
 		tr.pids = append(tr.pids, v.PID())
 	}
@@ -245,7 +249,8 @@ func (h *hunt) retain(ctx context.Context, s moment) {
 	case merges:
 		want = allKept
 	case expiry:
-		want = max(now.Bytes*3/4, leastKept)
+		// From allKept down it would take more sections than a round has.
+		want = max(min(now.Bytes, usuallyKept)*3/4, leastKept)
 	}
 	if want != h.kept {
 		h.retry(ctx, func() error { return c.SetRetention(ctx, &api.RetentionPolicy{Filter: "**", MaxBytes: want}) })
