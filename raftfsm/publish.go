@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"chorale/message"
@@ -14,12 +15,13 @@ type scratch struct {
 	entry   Entry
 	batches []message.Batch
 	topics  []place // of all batches' tables, one behind the other
-	record  []byte  // the one that is being stamped
+	ids     []uint32
+	record  []byte // the one that is being stamped
 }
 
 // place is where the messages of one entry of a batch's topic table go.
 type place struct {
-	id, partition uint32 // id is none as long as the topic does not exist
+	id, partition uint32 // id is topic.Unknown as long as the topic does not exist
 }
 
 // applyPublish decides and stores the units of all batches. An error is damage
@@ -60,12 +62,19 @@ func (f *FSM) readBatches(batches [][]byte) error {
 		if err != nil {
 			return fmt.Errorf("%w: batch %d: %w", ErrCorrupt, i, err)
 		}
-		for _, name := range b.Topics {
-			p := f.find(name)
-			if p.id == none {
-				if err := topic.Validate(string(name)); err != nil {
-					return fmt.Errorf("%w: batch %d: %w", ErrCorrupt, i, err)
+		s.ids = slices.Grow(s.ids[:0], len(b.Topics))[:len(b.Topics)]
+		f.topics.LookupAll(b.Topics, s.ids)
+		for k, name := range b.Topics {
+			p := place{id: s.ids[k]}
+			if p.id != topic.Unknown {
+				p.partition = f.topics.Partition(p.id)
+				// This also brings the stats of many topics near at a time; store comes to one
+				// after the other.
+				if last := f.state.stats.At(p.id).LastSeq; last > f.state.seq {
+					panic(fmt.Sprintf("raftfsm: topic %d has seq %d, the stream ends at %d", p.id, last, f.state.seq))
 				}
+			} else if err := topic.Validate(string(name)); err != nil {
+				return fmt.Errorf("%w: batch %d: %w", ErrCorrupt, i, err)
 			}
 			s.topics = append(s.topics, p)
 		}
@@ -78,7 +87,7 @@ func (f *FSM) readBatches(batches [][]byte) error {
 func (f *FSM) find(name []byte) place {
 	id, ok := f.topics.Lookup(unsafe.String(unsafe.SliceData(name), len(name)))
 	if !ok {
-		return place{id: none}
+		return place{id: topic.Unknown}
 	}
 	return place{id: id, partition: f.topics.Partition(id)}
 }
@@ -153,7 +162,7 @@ func (f *FSM) check(unit []byte, n int, names [][]byte, topics []place) Outcome 
 		r := first(unit)
 		if want, ok := r.Expected(); ok {
 			var last uint64
-			if p := f.place(r.Topic(), names, topics); p.id != none {
+			if p := f.place(r.Topic(), names, topics); p.id != topic.Unknown {
 				last = f.state.stats.At(p.id).LastSeq
 			}
 			if last != want {
@@ -168,7 +177,7 @@ func (f *FSM) check(unit []byte, n int, names [][]byte, topics []place) Outcome 
 // place finds where the messages of a topic go. One that did not exist when the
 // entry was read may have been made by the entry since.
 func (f *FSM) place(i uint32, names [][]byte, topics []place) place {
-	if topics[i].id == none {
+	if topics[i].id == topic.Unknown {
 		topics[i] = f.find(names[i])
 	}
 	return topics[i]
@@ -182,7 +191,7 @@ func (f *FSM) store(records []byte, n int, names [][]byte, topics []place) []byt
 	for range n {
 		r := first(records)
 		p := &topics[r.Topic()]
-		if p.id == none {
+		if p.id == topic.Unknown {
 			*p = f.intern(names[r.Topic()])
 		}
 		s.seq++

@@ -2,7 +2,9 @@ package topic
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // BenchmarkMatch: the cost of a match must not follow the number of filters.
@@ -51,6 +53,40 @@ func BenchmarkIntern(b *testing.B) {
 			table.Intern(names[i%len(names)])
 		}
 	})
+}
+
+// BenchmarkLookup looks names up by chance, one after the other and many at a time, in a
+// table that is larger than the processor's caches.
+func BenchmarkLookup(b *testing.B) {
+	const topics, batch = 1 << 20, 5000
+	table := NewTable()
+	for i := range topics {
+		table.Intern(fmt.Appendf(nil, "app/%d/orders/%d", i/1000, i))
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var batches [64][][]byte
+	for i := range batches {
+		for range batch {
+			n := rng.IntN(topics)
+			batches[i] = append(batches[i], fmt.Appendf(nil, "app/%d/orders/%d", n/1000, n))
+		}
+	}
+	ids := make([]uint32, batch)
+	run := func(look func(names [][]byte)) func(b *testing.B) {
+		return func(b *testing.B) {
+			i := 0
+			for ; b.Loop(); i++ {
+				look(batches[i%len(batches)])
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i)/batch, "ns/name")
+		}
+	}
+	b.Run("one", run(func(names [][]byte) {
+		for i, name := range names {
+			ids[i], _ = table.Lookup(unsafe.String(unsafe.SliceData(name), len(name)))
+		}
+	}))
+	b.Run("all", run(func(names [][]byte) { table.LookupAll(names, ids) }))
 }
 
 // BenchmarkSelect is what a subscription pays before its first message.

@@ -147,6 +147,17 @@ func TestTableAgainstModel(t *testing.T) {
 				if int(table.Len()) != len(names) || int(table.Partitions()) != len(partNames) {
 					t.Fatalf("%d topics, %d partitions; want %d, %d", table.Len(), table.Partitions(), len(names), len(partNames))
 				}
+				var many [][]byte
+				for _, n := range rapid.SliceOfN(rapid.OneOf(name, rapid.Just("")), 0, 3*ahead).Draw(t, "looked up at a time") {
+					many = append(many, []byte(n))
+				}
+				found := make([]uint32, len(many))
+				table.LookupAll(many, found)
+				for i, n := range many {
+					if want, known := ids[string(n)]; known && found[i] != want || !known && found[i] != Unknown {
+						t.Fatalf("look %q up: %d, want %d %v", n, found[i], want, known)
+					}
+				}
 				n := name.Draw(t, "looked up")
 				id, ok := table.Lookup(n)
 				if want, known := ids[n]; ok != known || id != want {

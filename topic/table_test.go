@@ -162,10 +162,11 @@ func TestNoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewSelection(table, filters)
-	text := string(names[5])
+	text, ids := string(names[5]), make([]uint32, len(names))
 	for name, f := range map[string]func(){
 		"intern a known name": func() { table.Intern(names[5]) },
 		"lookup":              func() { table.Lookup(text) },
+		"lookup of all":       func() { table.LookupAll(names, ids) },
 		"match a name":        func() { filters.Match(text) },
 		"match an id":         func() { s.Match(5) },
 		"partitions":          func() { s.Partitions() },
