@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshot is an immutable capture of the state. It costs Apply one pointer for
+// snapshot is an immutable capture of the state. It costs Apply two words for
 // each page of topics and of producers, and afterwards the copy of each page that
 // Apply changes first.
 type snapshot struct {
