@@ -61,7 +61,7 @@ func newServeCmd() *cobra.Command {
 	f.BoolVar(&c.NonVoter, "non-voter", false, "join as a read replica that never votes")
 	f.StringVar(&c.GossipKey, "gossip-key", "", "`key` that encrypts gossip: 16, 24 or 32 bytes in base64")
 	f.Var((*settings.Size)(&c.SegmentBytes), "segment-size", "messages of a segment; counts when the cluster is founded")
-	f.Var((*settings.Size)(&c.SnapshotBytes), "snapshot-size", "log entries after which a snapshot is written and the log cut; half as much stays, for nodes that were away for a moment; less is a faster start and a smaller log")
+	f.Var((*settings.Size)(&c.SnapshotBytes), "snapshot-size", "log entries after which a snapshot is written and the log cut, or an eighth of it while nothing comes; half as much stays, for nodes that were away for a moment; less is a faster start and a smaller log")
 	f.Var(&payload, "payload-limit", "largest payload of a message")
 	f.BoolVar(&c.Compact, "compact", c.Compact, "compact the history while this node leads")
 	f.Var((*settings.Size)(&c.CompactRate), "compact-rate", "bytes a second that compaction reads, and writes, at most")

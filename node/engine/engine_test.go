@@ -228,6 +228,45 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// TestQuietSnapshot: a node takes a snapshot of less when nothing comes any more, so that its
+// next start has little to replay; not of very little, and not while something comes.
+func TestQuietSnapshot(t *testing.T) {
+	const size = 64 << 10
+	inBubble(t, 1, func(s *Settings) { s.SnapshotBytes = size }, func(c *cluster) {
+		n := c.leader()
+		taken := func() int {
+			list, err := n.snaps.List()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		publish := func() { n.mustPublish("a/b/c", strings.Repeat("x", 1000)) }
+		for range 5 {
+			publish()
+		}
+		if pass(3 * quietChecks * snapshotCheck); taken() > 0 {
+			t.Errorf("a snapshot of less than an eighth of %d bytes", size)
+		}
+		for range 20 {
+			publish()
+			pass(quietChecks * snapshotCheck / 2)
+		}
+		if taken() > 0 {
+			t.Error("a snapshot while something came")
+		}
+		if pass((quietChecks + 2) * snapshotCheck); taken() != 1 {
+			t.Errorf("%d snapshots of a quiet node, want 1", taken())
+		}
+		if bytes, _ := n.engine.machine.Applied(); bytes > 0 {
+			t.Errorf("a start would replay %d bytes", bytes)
+		}
+		if pass(3 * quietChecks * snapshotCheck); taken() != 1 {
+			t.Errorf("%d snapshots where nothing was added", taken())
+		}
+	})
+}
+
 // TestFetch: a follower that was sent a snapshot fetches the files that the
 // manifest names from its peers.
 func TestFetch(t *testing.T) {

@@ -12,7 +12,10 @@ import (
 )
 
 const (
-	snapshotCheck = 5 * time.Second
+	snapshotCheck = time.Second
+	// A node to which nothing came for quietChecks has time for a snapshot if a start would
+	// replay an eighth of what makes one due at the latest.
+	quietChecks, quietShare = 10, 8
 	// A follower may have stored what a leader has in flight, written its own
 	// snapshot of it and cut its log before the leader hears of it. Then the leader
 	// asks for the place that it knows. If the log began behind that, it would send a
@@ -24,12 +27,17 @@ const (
 
 // snapshot asks Raft for a snapshot whenever enough bytes were applied. Raft's own
 // trigger counts entries, and entries here have 100 bytes or 1 MiB: so the bytes
-// decide, and the entries to keep follow from their mean size.
+// decide, and the entries to keep follow from their mean size. A quiet node asks earlier:
+// until the next snapshot each start replays all that is behind the last one.
 func (e *Engine) snapshot(ctx context.Context) error {
 	r := e.running()
+	last, quiet := int64(0), 0
 	for pause(ctx, snapshotCheck) {
 		bytes, entries := e.machine.Applied()
-		if bytes < e.settings.SnapshotBytes {
+		if quiet++; entries != last {
+			last, quiet = entries, 0
+		}
+		if bytes < e.settings.SnapshotBytes && (bytes < e.settings.SnapshotBytes/quietShare || quiet < quietChecks) {
 			continue
 		}
 		c := r.ReloadableConfig()
