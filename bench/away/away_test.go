@@ -2,18 +2,19 @@ package away
 
 import (
 	"bytes"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"chorale/internal/procs"
 )
 
 // TestAway: a node that missed more than the kept log is sent a snapshot, is killed on its
 // way, and has the same files in the end, while each message is acknowledged.
 func TestAway(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "chorale")
-	if out, err := exec.Command("go", "build", "-o", binary, "chorale/cmd/chorale").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := procs.Build(binary, ""); err != nil {
+		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), Options{
 		Binary: binary, Dir: t.TempDir(), Rate: 2000, Payload: 512, For: 6 * time.Second, SegmentBytes: 256 << 10, LogBytes: 1 << 20,

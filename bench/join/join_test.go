@@ -2,10 +2,11 @@ package join
 
 import (
 	"bytes"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"chorale/internal/procs"
 )
 
 // TestJoinThroughKills: an empty node joins two that have 12 MiB, and is killed on its way
@@ -13,8 +14,8 @@ import (
 // about once.
 func TestJoinThroughKills(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "chorale")
-	if out, err := exec.Command("go", "build", "-o", binary, "chorale/cmd/chorale").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := procs.Build(binary, ""); err != nil {
+		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), Options{
 		Binary: binary, Dir: t.TempDir(), Bytes: 12 << 20, SegmentBytes: 256 << 10, Nodes: 2, Rate: 2 << 20, Kills: 3, Seed: 3,

@@ -190,6 +190,14 @@ func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	}
 }
 
+// Build builds chorale as it is in this tree, for tests; flags are those of the linker.
+func Build(binary, flags string) error {
+	if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", binary, "chorale/cmd/chorale").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // Pause waits, and returns an error if ctx ends before.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

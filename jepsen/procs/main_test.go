@@ -9,11 +9,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"chorale/internal/procs"
 	"chorale/jepsen/netns"
 )
 
@@ -56,16 +56,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	program, folder = filepath.Join(dir, "chorale"), dir
-	if err := build(program, "-X main.version=this"); err != nil {
+	if err := procs.Build(program, "-X main.version=this"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
-}
-
-func build(binary, flags string) error {
-	if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", binary, "chorale/cmd/chorale").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,22 +38,7 @@ func TestMembers(t *testing.T) {
 	everybody := slices.Concat(founders, joiners)
 	t.Cleanup(func() { (&procs.Cluster{Nodes: everybody}).Stop() })
 
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	var ps []*publisher
-	for i := range publishers {
-		p, err := newPublisher(a.rec, i+1, few, everybody...)
-		a.must(err)
-		ps = append(ps, p)
-		clients.Go(func() { p.run(ctx) })
-	}
-	for i, filters := range [][]string{{"**"}, {"shared/**", "app/p1/*"}} {
-		clients.Go(func() {
-			if err := read(ctx, a.rec, i+1, false, filters, everybody...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	end := a.traffic(func() []*procs.Node { return everybody })
 	for i, n := range joiners {
 		a.join(n)
 		a.remove(founders[i])
@@ -70,13 +54,7 @@ func TestMembers(t *testing.T) {
 	everybody[0] = again
 	a.join(again)
 
-	for _, p := range ps {
-		a.close(p)
-	}
-	stop()
-	clients.Wait()
-	a.readAll()
-	a.judge()
+	end()
 	a.gaps()
 }
 

@@ -2,7 +2,6 @@ package procs
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -63,34 +62,11 @@ func first(errs ...error) error {
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, *seed, small...)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var clients sync.WaitGroup
-	var ps []*publisher
-	for i := range publishers {
-		p, err := newPublisher(w.rec, i+1, few, w.shuffled()...)
-		w.must(err)
-		ps = append(ps, p)
-		clients.Go(func() { p.run(ctx) })
-	}
-	for i, filters := range [][]string{{"**"}, {"shared/**", "app/p1/*"}} {
-		nodes := w.shuffled()
-		clients.Go(func() {
-			if err := read(ctx, w.rec, i+1, false, filters, nodes...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	end := w.traffic(w.shuffled)
 	for round := range *rounds {
 		w.part(round, partitions[round%len(partitions)])
 	}
-	for _, p := range ps {
-		w.close(p)
-	}
-	stop()
-	clients.Wait()
-	w.readAll()
-	w.judge()
+	end()
 }
 
 // part does one harm for a while and heals it.

@@ -87,33 +87,42 @@ func TestRounds(t *testing.T) {
 		t.Skip("a history is judged again")
 	}
 	a := newArena(t, *seed)
-	ctx, stop := context.WithCancel(t.Context())
+	end := a.traffic(a.shuffled)
+	for round := range *rounds {
+		a.round(round)
+	}
+	end()
+}
+
+// traffic lets publishers publish and readers read, each through the nodes that it is told, until
+// end: then everything is read from each node, and judged.
+func (a *arena) traffic(nodes func() []*procs.Node) (end func()) {
+	ctx, stop := context.WithCancel(a.t.Context())
 	var clients sync.WaitGroup
 	var ps []*publisher
 	for i := range publishers {
-		p, err := newPublisher(a.rec, i+1, few, a.shuffled()...)
+		p, err := newPublisher(a.rec, i+1, few, nodes()...)
 		a.must(err)
 		ps = append(ps, p)
 		clients.Go(func() { p.run(ctx) })
 	}
 	for i, filters := range [][]string{{"**"}, {"shared/**", "app/p1/*"}} {
-		nodes := a.shuffled() // the source of chance is for one goroutine
+		known := nodes() // the source of chance is for one goroutine
 		clients.Go(func() {
-			if err := read(ctx, a.rec, i+1, false, filters, nodes...); err != nil {
-				t.Error(err)
+			if err := read(ctx, a.rec, i+1, false, filters, known...); err != nil {
+				a.t.Error(err)
 			}
 		})
 	}
-	for round := range *rounds {
-		a.round(round)
+	return func() {
+		for _, p := range ps { // what is under way is answered first
+			a.close(p)
+		}
+		stop()
+		clients.Wait()
+		a.readAll()
+		a.judge()
 	}
-	for _, p := range ps { // what is under way is answered first
-		a.close(p)
-	}
-	stop()
-	clients.Wait()
-	a.readAll()
-	a.judge()
 }
 
 func (a *arena) close(p *publisher) {

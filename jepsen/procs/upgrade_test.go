@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,23 +42,7 @@ func TestUpgrade(t *testing.T) {
 		early, later, refusal = buildOf(t, members-1), "member", "upgrade this node"
 	}
 	a := newArenaOf(t, *seed, early, known(t, early)...)
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	var ps []*publisher
-	for i := range publishers {
-		p, err := newPublisher(a.rec, i+1, few, a.shuffled()...)
-		a.must(err)
-		ps = append(ps, p)
-		clients.Go(func() { p.run(ctx) })
-	}
-	for i, filters := range [][]string{{"**"}, {"shared/**", "app/p1/*"}} {
-		nodes := a.shuffled()
-		clients.Go(func() {
-			if err := read(ctx, a.rec, i+1, false, filters, nodes...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	end := a.traffic(a.shuffled)
 	a.upgrade(early, program, uint32(newest), later)
 	a.comesBack(a.cluster.Nodes[a.rng.IntN(3)], early, program, refusal)
 	if later != "" {
@@ -68,13 +51,7 @@ func TestUpgrade(t *testing.T) {
 	a.upgrade(program, next, uint32(newest+1), "")
 	a.comesBack(a.cluster.Nodes[a.rng.IntN(3)], program, next, fmt.Sprintf("log is at level %d, and this build %s", newest+1, refused(newest)))
 	a.stranger(program, refused(newest))
-	for _, p := range ps {
-		a.close(p)
-	}
-	stop()
-	clients.Wait()
-	a.readAll()
-	a.judge()
+	end()
 }
 
 // newestOf is the newest level of the log that a binary reads.
@@ -96,7 +73,7 @@ func refused(newest int) string {
 // a version of that level was.
 func buildOf(t *testing.T, level int) string {
 	binary := filepath.Join(folder, fmt.Sprintf("chorale-of-%d", level))
-	if err := build(binary, fmt.Sprintf("-X main.version=of%d -X chorale/raftfsm/level.built=%d", level, level)); err != nil {
+	if err := procs.Build(binary, fmt.Sprintf("-X main.version=of%d -X chorale/raftfsm/level.built=%d", level, level)); err != nil {
 		t.Fatal(err)
 	}
 	return binary
