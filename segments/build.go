@@ -45,10 +45,11 @@ func (l *Log) BuildOne() (bool, error) {
 	if err := l.sweep(); err != nil {
 		return false, err
 	}
-	s := l.oldestDue()
-	if s == nil {
+	due := l.due()
+	if len(due) == 0 {
 		return false, nil
 	}
+	s := due[0]
 	f, err := l.build(s)
 	if err != nil {
 		return false, err
@@ -71,34 +72,37 @@ func (l *Log) BuildOne() (bool, error) {
 	return true, nil
 }
 
-func (l *Log) oldestDue() *stretch {
+// due lists the closed stretches that are to be built now.
+func (l *Log) due() (out []*stretch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.view.Load()
 	for _, s := range v.stretches {
-		if l.due(v, s) {
-			return s
+		if s.closed && s.built == nil &&
+			(!l.replaying() || s.Last() <= v.manifest.End() || !l.hasRangeLocked(s.First(), s.Last())) {
+			out = append(out, s)
 		}
 	}
-	return nil
+	return out
 }
 
-// due reports whether a stretch is to be built now. Under l.mu.
-func (l *Log) due(v *view, s *stretch) bool {
-	if !s.closed || s.built != nil {
-		return false
-	}
+// replaying reports whether edits may come that this node has applied in a former life.
+func (l *Log) replaying() bool {
 	select {
 	case <-l.o.Replayed:
-		return true
+		return false
 	default:
-		return l.o.Replayed == nil || s.Last() <= v.manifest.End() || !l.hasRangeLocked(s.First(), s.Last())
+		return l.o.Replayed != nil
 	}
 }
 
-// sweep removes the files that edits have removed, or leaves that to their last
-// reader.
+// sweep removes the files that edits have removed, or leaves that to their last reader. But
+// in a replay none goes: the layer of a later edit may have the same store again, which is
+// nowhere else if all nodes replay.
 func (l *Log) sweep() error {
+	if l.replaying() {
+		return nil
+	}
 	l.mu.Lock()
 	garbage := l.garbage
 	l.garbage = nil

@@ -55,17 +55,31 @@ func (n *crashNode) run() error {
 			edits = edits[1:]
 			continue
 		}
-		if _, err := l.BuildOne(); err != nil {
+		if err := n.buildDue(); err != nil {
 			return err
 		}
-		for _, m := range l.Proposals() {
+	}
+	n.upToDate()
+	if err := n.buildDue(); err != nil {
+		return err
+	}
+	return n.breakAndRepair()
+}
+
+// buildDue builds what is due, and commits it.
+func (n *crashNode) buildDue() error {
+	for {
+		more, err := n.log.BuildOne()
+		if err != nil || !more {
+			return err
+		}
+		for _, m := range n.log.Proposals() {
 			n.edits = append(n.edits, m)
 			if err := n.commit(m); err != nil {
 				return err
 			}
 		}
 	}
-	return n.breakAndRepair()
 }
 
 func (n *crashNode) commit(m FileMeta) error {

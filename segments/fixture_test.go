@@ -24,6 +24,8 @@ type stream struct {
 	time  int64
 	fill  byte // of payloads
 	warns []error
+	// replayed is closed by who has brought a log that was opened again up to date.
+	replayed chan struct{}
 	// chapter is what buildLayer gives to stores; 0 for none.
 	chapter uint32
 	// floors are those of topics, by id: what lies below may be in a file or not.
@@ -80,13 +82,30 @@ func newStream(t testing.TB, fsys disk.FS) *stream {
 // reopen opens the log of a node with the same topics on a file system.
 func (s *stream) reopen(t testing.TB, fsys disk.FS) {
 	t.Helper()
+	s.beginReplay(t, fsys)
+	s.upToDate()
+}
+
+// beginReplay is reopen for who calls upToDate at the end of the Raft log.
+func (s *stream) beginReplay(t testing.TB, fsys disk.FS) {
+	t.Helper()
 	l, err := s.open(fsys)
 	check(t, err)
 	s.log = l
 }
 
 func (s *stream) open(fsys disk.FS) (*Log, error) {
-	return Open(Options{FS: fsys, Dir: "data", Topics: s.table, PendingStretches: 2, Warn: func(err error) { s.warns = append(s.warns, err) }})
+	s.replayed = make(chan struct{})
+	return Open(Options{FS: fsys, Dir: "data", Topics: s.table, PendingStretches: 2, Replayed: s.replayed, Warn: func(err error) { s.warns = append(s.warns, err) }})
+}
+
+// upToDate says that the log is replayed, once or again.
+func (s *stream) upToDate() {
+	select {
+	case <-s.replayed:
+	default:
+		close(s.replayed)
+	}
 }
 
 // publish appends one message.

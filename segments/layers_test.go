@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"chorale/disk"
+	"chorale/message"
 	"chorale/segments/inspect"
 	"chorale/topic"
 )
@@ -20,15 +21,31 @@ type cluster struct {
 	*stream // makes the messages; its log is that of the first node
 	rng     *rand.Rand
 	nodes   []*member
-	faulty  bool // files are damaged and nodes restart
+	entries []entry // of the Raft log
+	faulty  bool    // files are damaged and nodes restart
 	pick    func() (string, int)
+}
+
+// entry is one of the Raft log: messages, or an edit if there are none.
+type entry struct {
+	messages []message.Record
+	edit     Edit
 }
 
 // member is one node with its readers.
 type member struct {
 	*stream
-	fsys    *disk.Mem
-	readers []*follower
+	fsys     *disk.Mem
+	readers  []*follower
+	snapshot snapshot // its newest
+}
+
+// snapshot is what Raft keeps of a node.
+type snapshot struct {
+	entries  int // that it has
+	manifest Manifest
+	next     uint64 // seq of the first message that is not in the manifest's files
+	pending  []Stretch
 }
 
 // follower is a reader that is checked as it goes.
@@ -43,7 +60,7 @@ func newCluster(t *testing.T, seed uint64, faulty bool) *cluster {
 	c := &cluster{rng: rand.New(rand.NewPCG(seed, 3)), faulty: faulty}
 	for i := range 2 {
 		fsys := disk.NewMem(seed + uint64(i))
-		m := &member{stream: newStream(t, fsys.Mount()), fsys: fsys}
+		m := &member{stream: newStream(t, fsys.Mount()), fsys: fsys, snapshot: snapshot{next: 1}}
 		if i > 0 {
 			m.table, m.floors = c.nodes[0].table, c.nodes[0].floors
 			m.reopen(t, fsys.Mount())
@@ -66,12 +83,10 @@ func (c *cluster) some() *member { return c.nodes[c.rng.IntN(len(c.nodes))] }
 func (c *cluster) publish(t *testing.T) {
 	from := len(c.all)
 	c.entry(1+c.rng.IntN(20), c.pick)
+	c.entries = append(c.entries, entry{messages: c.all[from:]})
 	for _, n := range c.nodes[1:] {
-		for _, r := range c.all[from:] {
-			n.log.Append(c.table.Partition(r.Topic()), r)
-		}
 		n.all = c.all
-		n.log.Publish()
+		n.append(c.all[from:])
 	}
 	for _, n := range c.nodes {
 		check(t, n.log.CutIfFull())
@@ -81,6 +96,7 @@ func (c *cluster) publish(t *testing.T) {
 // apply installs an edit on all nodes; a refusal would be the same on all.
 func (c *cluster) apply(t *testing.T, e Edit) {
 	t.Helper()
+	c.entries = append(c.entries, entry{edit: e})
 	for _, n := range c.nodes {
 		refused, mismatch := n.log.Install(e)
 		check(t, refused)
@@ -90,7 +106,11 @@ func (c *cluster) apply(t *testing.T, e Edit) {
 
 func (c *cluster) step(t *testing.T) {
 	n := c.some()
-	switch k := c.rng.IntN(24); {
+	switch k := c.rng.IntN(26); {
+	case k >= 25:
+		c.keep(n)
+	case k >= 24:
+		n.upToDate()
 	case k >= 22:
 		c.dropSome(t)
 	case k >= 20:
@@ -119,7 +139,7 @@ func (c *cluster) step(t *testing.T) {
 	case k < 16 && c.faulty:
 		c.damage(t)
 	case k < 17 && c.faulty:
-		n.restart(t)
+		c.restart(t, n)
 	case k < 17:
 		check(t, n.log.Tidy(0, 0))
 	default:
@@ -227,29 +247,56 @@ func (c *cluster) damage(t *testing.T) {
 	}
 }
 
-// restart is a crash, and a start from a snapshot of now.
-func (m *member) restart(t *testing.T) {
-	manifest, pending := m.log.Manifest(), m.log.Pending()
+// keep makes a snapshot of now.
+func (c *cluster) keep(m *member) {
+	x := snapshot{entries: len(c.entries), manifest: m.log.Manifest(), pending: m.log.Pending()}
+	x.next = max(x.manifest.End()+1, m.log.Oldest())
+	if len(x.pending) > 0 {
+		x.next = x.pending[0].First
+	}
+	m.snapshot = x
+}
+
+// restart is a crash, and a start from the newest snapshot. What has come to the log since
+// is replayed, while the builder runs at times.
+func (c *cluster) restart(t *testing.T, m *member) {
 	for _, r := range m.readers {
 		r.stop()
 	}
-	window, oldest := m.log.scans.Window, m.log.Oldest()
+	window, x := m.log.scans.Window, m.snapshot
 	m.fsys.Crash()
-	m.reopen(t, m.fsys.Mount())
+	m.beginReplay(t, m.fsys.Mount())
 	m.log.scans.Window = window
 	m.log.SetTarget(4000)
-	next := max(manifest.End()+1, oldest)
-	if len(pending) > 0 {
-		next = pending[0].First
-	}
-	check(t, m.log.Restore(manifest, next))
-	for _, s := range pending {
-		for _, r := range m.all[s.First-1 : s.Last] {
-			m.log.Append(m.table.Partition(r.Topic()), r)
-		}
+	check(t, m.log.Restore(x.manifest, x.next))
+	for _, s := range x.pending {
+		m.append(m.all[s.First-1 : s.Last])
 		if s.Closed {
 			check(t, m.log.Cut())
 		}
+	}
+	for _, e := range c.entries[x.entries:] {
+		if c.rng.IntN(4) == 0 {
+			_, err := m.log.BuildOne()
+			check(t, err)
+		}
+		if e.messages == nil {
+			refused, mismatch := m.log.Install(e.edit)
+			check(t, errors.Join(refused, mismatch))
+			continue
+		}
+		m.append(e.messages)
+		check(t, m.log.CutIfFull())
+	}
+	if c.rng.IntN(2) == 0 { // else it learns later that this was all
+		m.upToDate()
+	}
+}
+
+// append takes messages in that the model has.
+func (m *member) append(messages []message.Record) {
+	for _, r := range messages {
+		m.log.Append(m.table.Partition(r.Topic()), r)
 	}
 	m.log.Publish()
 }
@@ -319,7 +366,7 @@ func (c *cluster) finish(t *testing.T, seed uint64) {
 			r.stop()
 		}
 		if c.faulty {
-			n.restart(t) // tables are proven at the start, blocks when they are read
+			c.restart(t, n) // tables are proven at the start, blocks when they are read
 		}
 		c.scrub(t, n)
 	}
@@ -354,6 +401,7 @@ func (c *cluster) finish(t *testing.T, seed uint64) {
 // settled brings a node to rest: all is built, proposed files aside nothing waits.
 func (c *cluster) settled(t *testing.T, n *member) {
 	t.Helper()
+	n.upToDate()
 	check(t, n.log.Cut())
 	for {
 		more, err := n.log.BuildOne()
@@ -364,6 +412,7 @@ func (c *cluster) settled(t *testing.T, n *member) {
 	}
 	if p := n.log.Proposals(); len(p) > 0 {
 		for _, o := range c.nodes {
+			o.upToDate()
 			check(t, o.log.Cut())
 			for more := true; more; {
 				var err error

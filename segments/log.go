@@ -55,7 +55,7 @@ func (l *Log) Cut() error {
 	l.mu.Unlock()
 	l.open = nil
 	l.awake()
-	for l.unbuilt() > l.o.PendingStretches {
+	for len(l.due()) > l.o.PendingStretches {
 		if _, err := l.BuildOne(); err != nil {
 			return err
 		}
@@ -68,18 +68,6 @@ func (l *Log) awake() {
 	case l.wake <- struct{}{}:
 	default:
 	}
-}
-
-// unbuilt counts the stretches that BuildOne would build.
-func (l *Log) unbuilt() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for v, i := l.view.Load(), 0; i < len(v.stretches); i++ {
-		if l.due(v, v.stretches[i]) {
-			n++
-		}
-	}
-	return n
 }
 
 // Install applies a committed edit. refused is data: it follows from the manifest

@@ -120,7 +120,7 @@ func TestBackPressure(t *testing.T) {
 	for range 10 {
 		s.entry(3, func() (string, int) { return "a/b", 10 })
 		check(t, s.log.CutIfFull())
-		if n := s.log.unbuilt(); n > 2 {
+		if n := len(s.log.due()); n > 2 {
 			t.Fatalf("%d unbuilt stretches, 2 are allowed", n)
 		}
 	}

@@ -123,3 +123,34 @@ func TestReplayedWakesBuild(t *testing.T) {
 		t.Fatalf("built %v, want %v", got, built)
 	}
 }
+
+// TestReplayKeepsWhatIsNamedAgain: a store that one edit removes and a later one names again
+// is here after a replay of both, for it may be nowhere else. At the end of the log what is
+// named by none goes.
+func TestReplayKeepsWhatIsNamedAgain(t *testing.T) {
+	fsys := disk.NewMem(1)
+	s := segmented(t, fsys.Mount(), 3, 90, 100, 1)
+	snapshot := s.log.Manifest()
+	into := func(stores int) Edit {
+		return s.compact(t, 0, len(s.log.Manifest().Ranges()), stores, func(id uint32) int { return int(id) % stores })
+	}
+	edits := []Edit{into(2), into(3), into(2)}
+	fsys.Crash() // before anything was removed
+	s.beginReplay(t, fsys.Mount())
+	check(t, s.log.Restore(snapshot, snapshot.End()+1))
+	for _, e := range edits {
+		s.commit(t, e)
+		s.builds(t, false)
+	}
+	if n := len(s.log.Missing()); n > 0 {
+		t.Errorf("%d stores are missing", n)
+	}
+	s.upToDate()
+	s.builds(t, false)
+	entries, err := fsys.List("data")
+	check(t, err)
+	if len(entries) != 2 {
+		t.Errorf("the folder has %v", entries)
+	}
+	s.expect(t, 0, 1000, "**")
+}

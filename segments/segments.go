@@ -74,9 +74,9 @@ type Options struct {
 	// CacheBytes bounds the unpacked blocks and the tables of stores that readers share;
 	// 0 means 64 MiB.
 	CacheBytes int64
-	// Replayed is closed when this node has applied the log that it has; nil if there is
-	// none. Until then a stretch that was cut is not built if a file of a former life has
-	// its seqs: the edit that names that one mostly comes next.
+	// Replayed is closed when the log of this node, as it was at the start, is applied; nil if
+	// there is none. Until then no file is removed, and a stretch that was cut waits for its
+	// edit if a file of a former life has its seqs.
 	Replayed <-chan struct{}
 	// Warn is told of each damaged or deviating file, from any goroutine; nil
 	// means nobody listens. What it is told is repaired through Missing.

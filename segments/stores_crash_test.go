@@ -67,6 +67,7 @@ func (n *planNode) start() error {
 			return err
 		}
 	}
+	n.upToDate()
 	return nil
 }
 

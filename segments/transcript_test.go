@@ -330,6 +330,7 @@ func (p *play) restart() string {
 		}
 	}
 	l.Publish()
+	p.upToDate()
 	return ""
 }
 

@@ -78,7 +78,8 @@ type Engine struct {
 	halted    chan error          // capacity 1: why the state machine stopped
 
 	mismatches atomic.Int64
-	replayed   latch.Latch // the log was applied as far as it was known to be committed
+	former     uint64      // last index of the log at the start: no former life has applied more
+	replayed   latch.Latch // the log is applied up to there
 	caughtUp   latch.Latch // see readiness.go
 	compaction *building.State
 	upkeep     *upkeep.Keeper
@@ -135,7 +136,7 @@ func Open(s Settings, seams Seams) (*Engine, error) {
 	}
 	e.upkeep, err = upkeep.New(upkeep.Options{
 		History: e.history, Tip: e.tip, Topics: e.topics, Building: e.compaction,
-		Peers: seams.Peers, FetchRate: max(s.FetchRate, 0), Current: func() bool { r := e.running(); return r != nil && e.drained(r) },
+		Peers: seams.Peers, FetchRate: max(s.FetchRate, 0), Current: func() bool { r := e.running(); return r != nil && e.machine.Drained(r) },
 		Files: e.dog.Files(seams.Files), Dir: Dir, Log: e.log, Every: s.ScrubEvery, Rate: s.ScrubRate, CaughtUp: e.caughtUp.Done(),
 	})
 	if err != nil {

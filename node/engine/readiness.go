@@ -42,10 +42,13 @@ func (e *Engine) catchUp(ctx context.Context) error {
 		if v.Index != last || since.IsZero() {
 			last, since = v.Index, time.Now()
 		}
-		if _, leader := r.LeaderWithID(); leader == "" || !e.drained(r) {
+		if e.machine.Replayed(r, e.former) {
+			e.replayed.Set()
+		}
+		if _, leader := r.LeaderWithID(); leader == "" || !e.machine.Drained(r) || !e.replayed.IsSet() {
 			continue
 		}
-		if e.replayed.Set(); files.Waits(e.upkeep.Coming(e.Health()), time.Now()) {
+		if files.Waits(e.upkeep.Coming(e.Health()), time.Now()) {
 			continue
 		}
 		if time.Since(time.Unix(0, v.LastTime)) < catchUpFresh || time.Since(since) >= catchUpQuiet {
@@ -54,13 +57,6 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// drained reports whether everything known to be committed is applied. The commit
-// index is 0 until a leader has told it.
-func (e *Engine) drained(r *raft.Raft) bool {
-	commit := r.CommitIndex()
-	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && !e.machine.Applying()
 }
 
 // NotReady says why this node should not be given clients; "" if it should.

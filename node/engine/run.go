@@ -110,6 +110,7 @@ func (e *Engine) start() (*raft.Raft, error) {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	e.committer.raft = r
+	e.former = r.LastIndex()
 	e.raft.Store(r)
 	return r, nil
 }

@@ -47,6 +47,26 @@ func (m *Machine) Apply(l *raft.Log) any {
 // Applying reports whether an entry is being applied. Any goroutine.
 func (m *Machine) Applying() bool { return m.applying.Load() }
 
+// Drained reports whether everything known to be committed is applied. The commit
+// index is 0 until a leader has told it. Any goroutine.
+func (m *Machine) Drained(r *raft.Raft) bool {
+	commit := r.CommitIndex()
+	return commit > 0 && r.AppliedIndex() >= commit && r.Stats()["fsm_pending"] == "0" && !m.Applying()
+}
+
+// Replayed reports whether all is applied that this node may have applied in a former
+// life: its log up to former, the last index at the start, but for what a leader has cut
+// off since. The state machine does not see the entries of Raft's own, which may be the last
+// ones there; under load, when all that is committed is seldom applied, it sees later ones.
+// Any goroutine.
+func (m *Machine) Replayed(r *raft.Raft, former uint64) bool {
+	index := m.FSM.View().Index
+	if m.Drained(r) {
+		index = max(index, r.AppliedIndex())
+	}
+	return index >= min(former, r.LastIndex())
+}
+
 // Applied is how much was applied since the last snapshot. Any goroutine.
 func (m *Machine) Applied() (bytes, entries int64) { return m.bytes.Load(), m.entries.Load() }
 
