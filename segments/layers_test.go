@@ -265,6 +265,9 @@ func (c *cluster) restart(t *testing.T, m *member) {
 	}
 	window, x := m.log.scans.Window, m.snapshot
 	m.fsys.Crash()
+	if m == c.nodes[1] && c.rng.IntN(2) == 0 {
+		c.spoil(t, m)
+	}
 	m.beginReplay(t, m.fsys.Mount())
 	m.log.scans.Window = window
 	m.log.SetTarget(4000)
@@ -290,6 +293,35 @@ func (c *cluster) restart(t *testing.T, m *member) {
 	}
 	if c.rng.IntN(2) == 0 { // else it learns later that this was all
 		m.upToDate()
+	}
+}
+
+// spoil breaks a file of a node that is down, or puts another's contents there, unless it is
+// the last sound copy.
+func (c *cluster) spoil(t *testing.T, m *member) {
+	entries, err := m.fsys.List("data")
+	check(t, err)
+	if len(entries) == 0 {
+		return
+	}
+	at := entries[c.rng.IntN(len(entries))]
+	for i, x := range c.log.Manifest().Files {
+		if f := c.log.view.Load().files[i]; x.Name() == at.Name() && f == nil {
+			return
+		}
+	}
+	name := "data/" + at.Name()
+	switch c.rng.IntN(4) {
+	case 0:
+		check(t, m.fsys.FlipBit(name, c.rng.Int64N(at.Size()*8)))
+	case 1:
+		check(t, m.fsys.Truncate(name, c.rng.Int64N(at.Size())))
+	case 2:
+		b, err := m.fsys.ReadFile("data/" + entries[c.rng.IntN(len(entries))].Name())
+		check(t, err)
+		check(t, m.fsys.PutFile(name, b))
+	case 3:
+		check(t, m.fsys.Mount().Remove(name))
 	}
 }
 
@@ -376,6 +408,7 @@ func (c *cluster) finish(t *testing.T, seed uint64) {
 			t.Fatalf("seed %d: %s is missing", seed, m.Name())
 		}
 		c.settled(t, n)
+		c.scrub(t, n) // of what was spoilt before its edit came, the blocks were not looked at
 		folder := map[string]string{}
 		for _, m := range n.log.Manifest().Files {
 			folder[m.Name()] = string(readFile(t, n.log, m.Hash))
