@@ -8,9 +8,9 @@ import (
 	"chorale/segments/format"
 )
 
-// TopLevel is the highest level of a range: the most often that a message is
-// rewritten. With the segment that it came in, it is written at most TopLevel+1
-// times.
+// TopLevel is the highest level to which ranges are merged: the most often that a message is
+// rewritten, as long as nothing has gone of its range. With the segment that it came in, it is
+// written at most TopLevel+1 times then; see Rewrite.
 const TopLevel = 3
 
 // Range is one row of the manifest: a segment, or the stores of one layer.
@@ -135,16 +135,9 @@ func Choose(ranges []Range, s Settings) (Plan, bool) {
 	if due == nil {
 		return Plan{}, false
 	}
-	p := Plan{Chapter: s.ChapterBytes}
 	var bytes int64
 	for _, r := range due {
-		p.Inputs = append(p.Inputs, r.Files...)
 		bytes += r.Bytes
 	}
-	left := s.MaxFiles + len(p.Inputs)
-	for _, r := range ranges {
-		left -= len(r.Files)
-	}
-	p.Stores = uint32(max(min(bytes/s.StoreBytes, int64(s.MaxStores), int64(left/s.FanOut)), 1))
-	return p, true
+	return s.plan(ranges, due, bytes), true
 }

@@ -16,7 +16,7 @@ var events = []string{
 	"a reader resumed on another node", "a reader fell behind the tip", "a reader passed 1000 messages",
 	"a node ended by itself", "a file was damaged", "a file was damaged on all machines", "all machines were down at once",
 	"a machine was replaced", "a machine was upgraded", "messages expired", "messages of a subtree expired", "a reader was told of a floor", "a merge left out what had gone",
-	"a file went of which nothing was left",
+	"a file went of which nothing was left", "a range was rewritten where it is",
 	"a reader was overtaken by the retention",
 }
 

@@ -13,6 +13,7 @@ import (
 	"chorale/jepsen/check"
 	"chorale/jepsen/history"
 	"chorale/jepsen/sim/fixed"
+	"chorale/jepsen/sim/limits"
 	"chorale/node/engine"
 	"chorale/segments"
 )
@@ -71,8 +72,8 @@ func Run(o Options) Report {
 			if s.History.Stores > 0 {
 				c.saw("segments became stores")
 			}
-			if slices.ContainsFunc(segments.Manifest{Files: p.engine.Files()}.Ranges(), func(r segments.Range) bool { return !r.Full() }) {
-				c.saw("a merge left out what had gone")
+			for _, event := range limits.Shown(segments.Manifest{Files: p.engine.Files()}) {
+				c.saw(event)
 			}
 			if s.Fill.Fills > 0 {
 				c.saw("a tip was filled from the history")

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"chorale/compactor"
 	"chorale/node/engine/building"
 	"chorale/node/engine/latch"
+	"chorale/node/engine/retaining"
 	"chorale/node/engine/roster"
 	"chorale/raftfsm"
 	"chorale/segments"
@@ -133,6 +135,7 @@ func (e *Engine) direct(ctx context.Context) {
 		e.retaining().Run(ctx)
 		return nil
 	})
+	worn := retaining.NewWorn(e.machine.FSM, e.history)
 	for {
 		plan, planned := e.machine.FSM.Plan()
 		built, builds := e.compaction.Newest()
@@ -142,7 +145,7 @@ func (e *Engine) direct(ctx context.Context) {
 		case plan.Index != 0 && plan.Index == built.Plan:
 			err = e.endPlan(ctx, plan, built)
 		case plan.Index == 0 && e.settings.Compact:
-			err = e.nextPlan(ctx)
+			err = e.nextPlan(ctx, worn)
 		default:
 			err = errNothingToDo
 		}
@@ -152,6 +155,7 @@ func (e *Engine) direct(ctx context.Context) {
 			case <-planned:
 			case <-builds:
 			case <-changed:
+			case <-time.After(retaining.WornEvery):
 			case <-ctx.Done():
 				return
 			}
@@ -167,20 +171,16 @@ var (
 )
 
 // nextPlan proposes what is due. An error means that it is still due.
-func (e *Engine) nextPlan(ctx context.Context) error {
-	r := e.machine.FSM.View().Retention // a range goes as a whole: that bounds how large it may become
-	p, due := compactor.Choose(compactor.Ranges(e.history.Manifest()), e.settings.Compaction.Within(r.Bytes, r.Age))
+func (e *Engine) nextPlan(ctx context.Context, worn *retaining.Worn) error {
+	p, due := worn.Next(e.settings.Compaction)
 	if !due {
 		return errNothingToDo
 	}
 	result, err := building.Propose(p, func(entry []byte) (raftfsm.Result, error) { return e.command(ctx, entry) })
-	if err != nil {
-		return err
+	if err = cmp.Or(err, result.Err); err != nil {
+		e.log.Debug("a plan was refused, or not committed", "error", err)
 	}
-	if result.Err != nil {
-		e.log.Debug("plan refused", "error", result.Err)
-	}
-	return result.Err
+	return err
 }
 
 // endPlan proposes the edit of a plan when a majority has built it, or gives it up if it

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"chorale/compactor"
 	"chorale/recovery"
 	"chorale/retention"
 	"chorale/segments"
@@ -82,6 +83,49 @@ func TestFilesGoAtOnce(t *testing.T) {
 				n.start()
 			}
 			c.leader()
+		}
+	})
+}
+
+// TestWornRangesAreRewritten: ranges that are not merged any more, of which half has gone, are
+// rewritten where they are, on all nodes alike; and no more often than that.
+func TestWornRangesAreRewritten(t *testing.T) {
+	alone := func(s *Settings) {
+		dropping(s)
+		s.Compaction.MaxStores = 1 // so that no file goes by itself
+	}
+	inBubble(t, 3, alone, func(c *cluster) {
+		c.traffic(c.leader(), 17)
+		others, _ := c.leftEverywhere("part1/**")
+		before := c.leader().engine.history.Manifest()
+		c.rule(retention.Rule{Filter: "part0/**", Age: int64(10 * time.Second)})
+		pass(5 * time.Minute)
+		if left, _ := c.leftEverywhere("**"); !slices.Equal(left, others) {
+			t.Errorf("%d messages are left, want %d", len(left), len(others))
+		}
+		rewritten := c.leader().engine.history.Manifest()
+		if len(rewritten.Ranges()) != len(before.Ranges()) {
+			t.Errorf("%d ranges became %d", len(before.Ranges()), len(rewritten.Ranges()))
+		}
+		if before.Files[0].Level != compactor.TopLevel {
+			t.Fatalf("no range came to the top: %v", c.leader().levels())
+		}
+		for i, f := range rewritten.Files {
+			switch was := before.Files[i]; {
+			case was.Level < compactor.TopLevel && f != was:
+				t.Errorf("%s of level %d was rewritten", was.Name(), was.Level)
+			case was.Level == compactor.TopLevel && (f.Level != was.Level+1 || f.Messages > was.Messages/2+1 || f.Bytes >= was.Bytes):
+				t.Errorf("%d messages, %d bytes of level %d became %d, %d of level %d", was.Messages, was.Bytes, was.Level, f.Messages, f.Bytes, f.Level)
+			}
+		}
+		pass(10 * time.Minute)
+		if again := c.leader().engine.history.Manifest(); !slices.Equal(again.Files, rewritten.Files) {
+			t.Error("files change, and nothing goes")
+		}
+		for _, n := range c.nodes {
+			if n.engine.mismatches.Load() > 0 {
+				t.Errorf("%s built %d other files", n.id, n.engine.mismatches.Load())
+			}
 		}
 	})
 }

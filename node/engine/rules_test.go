@@ -187,8 +187,9 @@ func TestRuleFreesSpace(t *testing.T) {
 			}
 		}
 		for _, n := range c.nodes {
-			if n.fetched.Load() > 0 || n.engine.mismatches.Load() > 0 || n.engine.history.Stats().Stray > 0 {
-				t.Errorf("%s gave away %d files, built %d others: %+v", n.id, n.fetched.Load(), n.engine.mismatches.Load(), n.engine.history.Stats())
+			// What a majority has rewritten in no time the third node may fetch.
+			if n.engine.mismatches.Load() > 0 || n.engine.history.Stats().Stray > 0 {
+				t.Errorf("%s built %d other files: %+v", n.id, n.engine.mismatches.Load(), n.engine.history.Stats())
 			}
 			if err := n.stop(); err != nil {
 				t.Fatal(err)

@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"chorale/compactor"
 	"chorale/jepsen/history"
 	"chorale/node/engine"
 	"chorale/raftfsm"
 	"chorale/raftfsm/kept"
 	"chorale/retention"
+	"chorale/segments"
 )
 
 // Operator changes limits. Call is made on who leads.
@@ -86,4 +88,17 @@ func Floors(list []retention.Floor) (out []history.Floor) {
 		out = append(out, history.Floor{Filter: f.Filter, Seq: f.Seq})
 	}
 	return out
+}
+
+// Shown are the events that files show.
+func Shown(m segments.Manifest) (events []string) {
+	for _, r := range m.Ranges() {
+		if !r.Full() {
+			events = append(events, "a merge left out what had gone")
+		}
+		if r.Files[0].Level > compactor.TopLevel {
+			events = append(events, "a range was rewritten where it is")
+		}
+	}
+	return events
 }
