@@ -86,9 +86,11 @@ func (g *ring) init(ringBytes int64) {
 	g.slots = make([]atomic.Pointer[chunk], ringBytes/int64(g.chunkBytes))
 }
 
-// spareChunks are reserved beside the ring: so many may wait for readers to leave
-// before the garbage collector's heap must lend more.
-const spareChunks = 8
+// spareChunks are reserved beside the ring, and taken when they are needed: so many may
+// wait for readers to leave before the garbage collector's heap must lend more, which
+// it clears each time. Readers that share few processors are stopped inside the grace,
+// each for as long as all others take their turns.
+const spareChunks = 32
 
 // reserve takes the memory of a large ring from the system. The caller releases it.
 func (g *ring) reserve() (mapped []byte) {
