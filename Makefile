@@ -25,9 +25,9 @@ help: ## this list
 build: ## bin/chorale, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/chorale ./cmd/chorale
 
-# Many tests wait for processes, elections and disks, so one package more runs at a time than
-# a small machine has processors; with many more, elections there would come late. The race detector has each process sleep a second before it
-# ends, unless it is told otherwise.
+# Many tests wait for processes, elections and disks, so one package more runs at a time
+# than a small machine has processors; with many more, elections there would come late.
+# The race detector has each process sleep a second at its end unless it is told otherwise.
 .PHONY: test
 test: ## all tests, under the race detector where a C compiler is at hand
 	@$(if $(RACE),:,echo 'no C compiler ($(CC_NAME)): testing without the race detector')
