@@ -63,11 +63,14 @@ func newMetrics(o Options) *metrics {
 	return m
 }
 
-// shows adds how many recoveries wait, which is asked at each scrape.
+// shows adds how recoveries are slowed down, which is asked at each scrape.
 func (m *metrics) shows(t *turns.Turns) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "recovery_turns_waiting", Help: "Recoveries that wait for their turn to read.",
-	}, func() float64 { return float64(t.Waiting()) }))
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value)
+	}
+	m.registry.MustRegister(
+		gauge("recovery_turns_waiting", "Recoveries that wait for their turn to read.", func() float64 { return float64(t.Waiting()) }),
+		gauge("recovery_pause_turns", "Pause behind each turn of a recovery, in turns; 0 where none are needed.", t.Pause))
 }
 
 func (m *metrics) waited(d time.Duration) { m.turnWait.Observe(d.Seconds()) }

@@ -514,9 +514,9 @@ func TestInfo(t *testing.T) {
 	if err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", h, err)
 	}
-	r.server.turns.Take(t.Context(), st.LastSeq).Give()
+	r.server.metrics.waited(0)
 	_, metrics := r.get("/metrics")
-	for _, line := range []string{"chorale_recovery_turn_wait_seconds_count 1", "chorale_recovery_turns_waiting 0", "chorale_ready 1", fmt.Sprintf("chorale_last_seq %d", st.LastSeq), "chorale_raft_leader 1", "chorale_publish_ack_seconds_count 0", "go_goroutines"} {
+	for _, line := range []string{"chorale_recovery_turn_wait_seconds_count 1", "chorale_recovery_turns_waiting 0", "chorale_recovery_pause_turns 0", "chorale_ready 1", fmt.Sprintf("chorale_last_seq %d", st.LastSeq), "chorale_raft_leader 1", "chorale_publish_ack_seconds_count 0", "go_goroutines"} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("/metrics lacks %q", line)
 		}

@@ -27,6 +27,9 @@ const (
 	// markEvery is how often a subscription that is given nothing else is told how
 	// far it has come. Clients count on twice this.
 	markEvery = api.ProgressInterval / 2
+	// liveLag is how many messages a subscription may be behind the newest one and yet count
+	// as one that follows them.
+	liveLag = 4096
 	// leaderAnswer bounds a question to the leader.
 	leaderAnswer = 2 * time.Second
 )
@@ -134,7 +137,7 @@ type delivery struct {
 	sub    *engine.Subscription
 	stream grpc.ServerStream
 	limit  int
-	bulk   bool // the last records took more than half of the limit
+	full   bool // the last records took more than half of the limit
 	named  idSet
 	marked time.Time    // when the client was last told a position
 	told   uint64       // that position
@@ -164,12 +167,16 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 		var turn turns.Turn
-		if d.bulk {
+		limit := d.limit
+		if d.recovers() {
 			turn = d.server.turns.Take(ctx, d.server.Engine.End())
 		}
-		buffer := api.Buffers.Get(d.limit)
-		records, p, err := d.sub.Next(ctx, (*buffer)[:0], d.limit)
-		*buffer, d.bulk = records, len(records) > d.limit/2
+		if turn.Taken() {
+			limit = min(limit, turns.Bytes)
+		}
+		buffer := api.Buffers.Get(limit)
+		records, p, err := d.sub.Next(ctx, (*buffer)[:0], limit)
+		*buffer, d.full = records, len(records) > limit/2
 		d.floors = append(d.floors, floors(d.sub.Floors())...)
 		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
 		sendErr := d.deliver(frame, p.Count, err != nil)
@@ -184,6 +191,11 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// recovers reports whether the next records are of the past, or many.
+func (d *delivery) recovers() bool {
+	return d.full || d.sub.Position()+liveLag < d.server.Engine.End()
 }
 
 // await returns when there is something to read; meanwhile it tells the position

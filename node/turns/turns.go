@@ -12,10 +12,11 @@ import (
 const (
 	// active is for how long a new message says that messages are published.
 	active = 100 * time.Millisecond
-	// patience is how long a reader waits for a turn before it reads without one, and lease
-	// how long it may keep the turn: a client that takes nothing, and a disk that stalls
-	// under one reader, do not stop the others.
-	patience = 250 * time.Millisecond
+	// patience is how long a reader waits for a turn before it reads without one: its client
+	// counts on hearing something every api.ProgressInterval. lease is how long it may keep
+	// the turn: a client that takes nothing, and a disk that stalls under one reader, do not
+	// stop the others.
+	patience = time.Second
 	lease    = 20 * time.Millisecond
 
 	// probe is a sleep; whoever wakes from it later than lateLimit has waited for a
@@ -23,10 +24,15 @@ const (
 	probe     = time.Millisecond
 	lateLimit = 500 * time.Microsecond
 	// The pause behind a turn is so many times as long as the turn, at most. It grows faster
-	// than it shrinks.
-	pauseMost            = 3.0
-	pauseGrow, pauseFade = 0.25, 0.05
+	// than it shrinks, so that one sleeper in twenty wakes late: where publishing alone keeps
+	// a machine busy, hardly fewer do.
+	pauseMost            = 10.0
+	pauseGrow, pauseFade = 1.0, 0.05
 )
+
+// Bytes is how much a reader should read in a turn: what is read at once, here and by its
+// client, is what others wait for.
+const Bytes = 64 << 10
 
 // Turns are the turns of one node. Safe for concurrent use.
 type Turns struct {
@@ -39,7 +45,7 @@ type Turns struct {
 
 	probing atomic.Bool
 	mu      sync.Mutex
-	pause   float64 // in turns: 0 to pauseMost
+	pause   float64 // in turns: 0 to pauseMost; at 0 nobody needs a turn
 }
 
 // New makes the turns of a process that may use so many processors: half of them at a
@@ -64,7 +70,7 @@ type Turn struct {
 }
 
 // Take waits for a turn if messages are published, the newest of which this node has is
-// end. It returns none if nothing is published, and if no turn comes in time.
+// end, and sleepers wake late. It returns none if not, and if no turn comes in time.
 func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	now := time.Now()
 	if t.end.Swap(end) != end {
@@ -74,6 +80,9 @@ func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 		return Turn{}
 	}
 	t.probe()
+	if t.Pause() == 0 {
+		return Turn{}
+	}
 	t.waiting.Add(1)
 	defer func() {
 		t.waiting.Add(-1)
@@ -115,14 +124,22 @@ func (t *Turns) woke(late time.Duration) {
 	}
 }
 
+// Pause is how long the pause behind a turn is, in turns; 0 where nobody reads in turn.
+func (t *Turns) Pause() float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pause
+}
+
+// Taken reports whether it is one.
+func (u Turn) Taken() bool { return u.turns != nil }
+
 // Give ends the turn. Its slot is free behind the pause; the caller does not wait for that.
 func (u Turn) Give() {
-	if u.turns == nil || !u.lease.Stop() {
+	if !u.Taken() || !u.lease.Stop() {
 		return
 	}
-	u.turns.mu.Lock()
-	pause := time.Duration(u.turns.pause * float64(time.Since(u.begun)))
-	u.turns.mu.Unlock()
+	pause := time.Duration(u.turns.Pause() * float64(time.Since(u.begun)))
 	if pause == 0 {
 		u.turns.free()
 		return
