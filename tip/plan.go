@@ -14,19 +14,19 @@ const (
 	// Of the linear pass: a message, a byte of it, a byte that is copied, and the end
 	// of a run of wanted ones, which the processor cannot foresee, less what it
 	// would have waited for memory meanwhile.
-	costPass      = 1.9
-	costPassByte  = 0.021
-	costCopyByte  = 0.010
-	costBreak     = 28
-	costBreakByte = 0.045
+	costPass      = 3.1
+	costPassByte  = 0.018
+	costCopyByte  = 0.050
+	costBreak     = 23
+	costBreakByte = 0.077
 	// Of the index: an entry that is looked at, the step to the next block, a message
 	// that is wanted, a byte of it, a partition once a window, and the first place in
 	// a partition's index.
 	costEntry     = 1.5
-	costBlock     = 400
-	costFetch     = 7
-	costFetchByte = 0.055
-	costVisit     = 20
+	costBlock     = 420
+	costFetch     = 15
+	costFetchByte = 0.035
+	costVisit     = 18
 	costFind      = 150
 )
 
