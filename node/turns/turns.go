@@ -38,6 +38,7 @@ const Bytes = 64 << 10
 type Turns struct {
 	slots   chan struct{}       // a token for each turn that may be taken
 	waited  func(time.Duration) // see New
+	sleep   func(time.Duration)
 	waiting atomic.Int64
 
 	end   atomic.Uint64 // newest seq that was seen
@@ -52,7 +53,7 @@ type Turns struct {
 // time, one at least. waited is told how long each reader waited that was to read in turn,
 // also one that came at once, and one that got none; it is called by several at a time.
 func New(processors int, waited func(time.Duration)) *Turns {
-	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited}
+	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited, sleep: sleep}
 	for range cap(t.slots) {
 		t.slots <- struct{}{}
 	}
@@ -106,11 +107,12 @@ func (t *Turns) probe() {
 	if !t.probing.CompareAndSwap(false, true) {
 		return
 	}
-	due := time.Now().Add(probe)
-	time.AfterFunc(probe, func() {
+	go func() {
+		due := time.Now().Add(probe)
+		t.sleep(probe)
 		t.woke(time.Since(due))
 		t.probing.Store(false)
-	})
+	}()
 }
 
 // woke makes pauses longer or shorter.

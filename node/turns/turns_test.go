@@ -38,6 +38,7 @@ func expect(t *testing.T, what string, got, want time.Duration) {
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := New(2, ignore)
+		turns.sleep = time.Sleep
 		turns.Take(t.Context(), 7).Give()
 		time.Sleep(2 * active)
 		turns.waited = func(time.Duration) { t.Error("a wait is told of though nothing is published") }
@@ -56,6 +57,7 @@ func TestQuiet(t *testing.T) {
 func TestProcessorsToSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := New(2, func(time.Duration) { t.Error("a wait is told of though nobody wakes late") })
+		turns.sleep = time.Sleep
 		for end := range uint64(5) {
 			u, took := waited(turns, end+1)
 			expect(t, "nobody wakes late", took, 0)
@@ -69,6 +71,7 @@ func TestProcessorsToSpare(t *testing.T) {
 		if u := turns.Take(t.Context(), 6); !u.Taken() {
 			t.Error("no turn was taken behind a late probe")
 		}
+		time.Sleep(2 * lease) // the probe and the lease end
 	})
 }
 
