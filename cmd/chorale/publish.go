@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ type publishCmd struct {
 	expect  uint64
 	atomic  bool
 	quiet   bool
+	json    bool
 	timeout time.Duration
 }
 
@@ -65,6 +67,7 @@ func newPublishCmd() *cobra.Command {
 	f.Uint64Var(&p.expect, "expect", 0, "store only if this `seq` is the topic's last; 0: if there is no such topic")
 	f.BoolVar(&p.atomic, "atomic", false, "store all messages together or none")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print neither seqs nor that it waits")
+	f.BoolVar(&p.json, "json", false, "print each seq and topic as a JSON object")
 	p.timeout = 15 * time.Second
 	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	cmd.ValidArgsFunction = completeTopic(&p.Connection)
@@ -75,6 +78,9 @@ func newPublishCmd() *cobra.Command {
 }
 
 func (p *publishCmd) run(cmd *cobra.Command, args []string) error {
+	if p.quiet && p.json {
+		return settings.Usagef("--quiet prints nothing, so --json has no meaning with it")
+	}
 	source, err := p.source(cmd, args)
 	if err != nil {
 		return err
@@ -160,7 +166,7 @@ func (p *publishCmd) typed(ctx context.Context, in io.Reader, headers []client.H
 func (p *publishCmd) each(cmd *cobra.Command, pub *client.Publisher, source iter.Seq2[client.Message, error]) error {
 	ctx, stop := context.WithCancelCause(cmd.Context())
 	defer stop(nil)
-	out := &ackPrinter{out: cmd.OutOrStdout(), quiet: p.quiet}
+	out := p.printer(cmd.OutOrStdout())
 	publish := func() error {
 		for m, err := range source {
 			if err != nil {
@@ -213,7 +219,7 @@ func (p *publishCmd) unit(cmd *cobra.Command, pub *client.Publisher, source iter
 	if err != nil {
 		return p.conditionError(err, unit[0].Topic)
 	}
-	out := &ackPrinter{out: cmd.OutOrStdout(), quiet: p.quiet}
+	out := p.printer(cmd.OutOrStdout())
 	for i, m := range unit {
 		if err := out.print(ack.Seq+uint64(i), m.Topic); err != nil {
 			return err
@@ -252,16 +258,27 @@ func parseHeaders(list []string) ([]client.Header, error) {
 // ackPrinter prints what was stored, from whichever goroutine hears of it.
 type ackPrinter struct {
 	mu    sync.Mutex
-	out   io.Writer
-	quiet bool
+	write func(seq uint64, topic string) error
+}
+
+func (p *publishCmd) printer(out io.Writer) *ackPrinter {
+	objects := json.NewEncoder(out)
+	return &ackPrinter{write: func(seq uint64, topic string) (err error) {
+		switch {
+		case p.json:
+			err = objects.Encode(struct {
+				Seq   uint64 `json:"seq"`
+				Topic string `json:"topic"`
+			}{seq, topic})
+		case !p.quiet:
+			_, err = fmt.Fprintf(out, "%d\t%s\n", seq, topic)
+		}
+		return err
+	}}
 }
 
 func (p *ackPrinter) print(seq uint64, topic string) error {
-	if p.quiet {
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := fmt.Fprintf(p.out, "%d\t%s\n", seq, topic)
-	return err
+	return p.write(seq, topic)
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,7 @@ type command struct {
 	producer string
 	cap      settings.Size
 	skipBad  bool
+	json     bool
 	timeout  time.Duration
 }
 
@@ -70,6 +72,7 @@ func New() *cobra.Command {
 	f.StringVar(&p.producer, "producer", "", "`name` that the text is known by, instead of its hash")
 	f.Var(&p.cap, "cap", "longest payload that padding makes")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave malformed lines out, and count them")
+	f.BoolVar(&p.json, "json", false, "print what was stored as a JSON object")
 	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	return cmd
 }
@@ -237,8 +240,8 @@ func (r *job) run() error {
 		err = cause
 	}
 	r.bar.Close()
-	r.summary(time.Since(begun))
-	if err = cmp.Or(err, closed); err == nil && r.known != nil {
+	told := r.summary(time.Since(begun))
+	if err = cmp.Or(err, closed, told); err == nil && r.known != nil {
 		err = r.known.repeated(ctx, r.repeated)
 	}
 	return err
@@ -311,8 +314,17 @@ func (r *job) send(ctx context.Context, stop context.CancelCauseFunc, line tsv.L
 	})
 }
 
-func (r *job) summary(took time.Duration) {
+func (r *job) summary(took time.Duration) error {
 	w, stored := r.cmd.ErrOrStderr(), uint64(r.stored.Load())
+	if r.json {
+		return json.NewEncoder(r.cmd.OutOrStdout()).Encode(struct {
+			Stored  uint64  `json:"stored"`
+			Bytes   int64   `json:"bytes"`
+			Seconds float64 `json:"seconds"`
+			Before  uint64  `json:"stored_before"`
+			Skipped uint64  `json:"skipped_lines"`
+		}{stored, r.bytes.Load(), took.Seconds(), r.before, r.skipped})
+	}
 	fmt.Fprintf(w, "%s stored", show.Plural(stored, "message"))
 	if stored > 0 {
 		fmt.Fprintf(w, " (%s) in %.1f s: %s a second", show.Bytes(uint64(r.bytes.Load())), took.Seconds(), show.Count(uint64(float64(stored)/took.Seconds())))
@@ -323,5 +335,6 @@ func (r *job) summary(took time.Duration) {
 	if r.skipped > 0 {
 		fmt.Fprintf(w, "; %s skipped", show.Plural(r.skipped, "malformed line"))
 	}
-	fmt.Fprintln(w)
+	_, err := fmt.Fprintln(w)
+	return err
 }

@@ -31,6 +31,7 @@ func NewDrain() *cobra.Command {
 		Example: "  chorale drain n2", Args: cobra.ExactArgs(1), RunE: m.drain, ValidArgsFunction: m.complete,
 	}
 	m.AddFlags(cmd)
+	cmd.Flags().BoolVar(&m.json, "json", false, "print a JSON object")
 	return cmd
 }
 
@@ -67,8 +68,7 @@ func (m *membersCmd) drain(cmd *cobra.Command, args []string) error {
 		if err := awaitEnd(cmd.Context(), n, list.Members, last); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s has ended; it stays a member\n", n.NodeId)
-		return err
+		return m.tell(cmd.OutOrStdout(), n.NodeId, "has ended; it stays a member")
 	}
 	return fmt.Errorf("node %s is not known here: chorale members list shows who is", args[0])
 }

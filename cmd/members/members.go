@@ -3,8 +3,10 @@ package members
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -54,6 +56,7 @@ func New() *cobra.Command {
 	add := func(sub *cobra.Command, m *membersCmd, run func(cmd *cobra.Command, args []string) error) {
 		sub.RunE = run
 		m.AddFlags(sub)
+		sub.Flags().BoolVar(&m.json, "json", false, "print a JSON object")
 		if sub.Args == nil {
 			sub.Args = cobra.ExactArgs(1)
 			sub.ValidArgsFunction = m.complete
@@ -68,7 +71,6 @@ func New() *cobra.Command {
 			"GOSSIP is alive, dead (it vanished, or ended with an error), left (it ended gently), drained\n(chorale drain ended it), or unknown.",
 	}
 	add(show, &list, list.list)
-	show.Flags().BoolVar(&list.json, "json", false, "print everything as a JSON object")
 	invitation := &cobra.Command{
 		Use: "add ID", Short: "Choose the role of a node that is to join",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
@@ -152,7 +154,18 @@ func (m *membersCmd) change(cmd *cobra.Command, id string, what api.ChangeMember
 	if err != nil {
 		return m.explain(err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s %s\n", id, done)
+	return m.tell(cmd.OutOrStdout(), id, done)
+}
+
+// tell prints what was done with a node: a sentence, or an object for a program.
+func (m *membersCmd) tell(w io.Writer, id, done string) error {
+	if m.json {
+		return json.NewEncoder(w).Encode(struct {
+			Node string `json:"node_id"`
+			Done string `json:"done"`
+		}{id, done})
+	}
+	_, err := fmt.Fprintf(w, "node %s %s\n", id, done)
 	return err
 }
 
@@ -174,8 +187,7 @@ func (m *membersCmd) transfer(cmd *cobra.Command, args []string) error {
 	if err := m.awaitLeader(cmd.Context(), leader); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %s leads\n", leader)
-	return err
+	return m.tell(cmd.OutOrStdout(), leader, "leads")
 }
 
 // leadWait is longer than the one that is to lead takes to be elected.
