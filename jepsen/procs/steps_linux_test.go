@@ -29,6 +29,10 @@ const (
 	usuallyKept = 12 << 20
 	// allKept lets ranges grow, and nothing go.
 	allKept = 1 << 30
+	// ruledKept is what is kept of ruled where a part of the subtrees is to go: less than
+	// usuallyKept has of it, and more than a section brings.
+	ruled     = "app/p1/**"
+	ruledKept = 1 << 20
 	// mostSections is how long a round waits for its step.
 	mostSections = 12
 )
@@ -52,10 +56,10 @@ type hunt struct {
 var filtersOfLive = [][]string{{"**"}, {"shared/**", "app/p1/*"}}
 
 // TestSteps kills nodes at each step of their work on files: a segment or a layer is
-// built, an edit is installed, what it replaces goes, layers are merged, messages expire,
-// a lost file is fetched, a snapshot is written. Behind each kill all nodes come to the
-// same files, which are sound, and no other file is left. In twenty rounds each step has
-// its turn.
+// built, an edit is installed, what it replaces goes, layers are merged, messages expire, of
+// a subtree too, a lost file is fetched, a snapshot is written. Behind each kill all nodes
+// come to the same files, which are sound, and no other file is left. In twenty-two rounds
+// each step has its turn.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	if *judged != "" {
@@ -255,6 +259,17 @@ func (h *hunt) retain(ctx context.Context, s moment) {
 	if want != h.kept {
 		h.retry(ctx, func() error { return c.SetRetention(ctx, &api.RetentionPolicy{Filter: "**", MaxBytes: want}) })
 		h.kept = want
+	}
+	var rules []*api.RetentionPolicy
+	if s.wants == drops {
+		rules = append(rules, &api.RetentionPolicy{Filter: ruled, MaxBytes: ruledKept})
+	}
+	for len(now.Rules) != len(rules) {
+		h.retry(ctx, func() (err error) {
+			_ = c.SetRules(ctx, now.RulesNumber, rules...) // what came of it is asked
+			now, err = c.Retention(ctx)
+			return err
+		})
 	}
 }
 

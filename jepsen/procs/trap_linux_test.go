@@ -248,6 +248,7 @@ const (
 	nothing want = iota
 	merges       // ranges may become large
 	expiry       // the retention must become less
+	drops        // a part of the subtrees must go
 	loss         // a file must be lost
 )
 
@@ -281,7 +282,17 @@ func both(a, b func(*watcher, string) bool) func(*watcher, string) bool {
 }
 
 func expired(w *watcher, name string) bool {
-	return (strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".store")) && !replaced(w, name)
+	return (strings.HasSuffix(name, ".seg") || strings.HasSuffix(name, ".store")) && !replaced(w, name) && !older(w, name)
+}
+
+// dropped reports whether a file that is gone had nothing left: ranges expire from the
+// oldest one on, files that are dropped go from among others.
+func dropped(w *watcher, name string) bool { return !replaced(w, name) && older(w, name) }
+
+// older reports whether a data file of an older range is here.
+func older(w *watcher, name string) bool {
+	first, _, ok := spanOf(name)
+	return ok && w.holds(func(_ string, _, b uint64) bool { return b < first })
 }
 
 // allSteps are the moments. A new file or a new duty of the node belongs here.
@@ -302,6 +313,8 @@ var allSteps = []moment{
 	{name: "replaced stores go", shows: file(deleted, segmentsDir, ".store", replaced), wants: merges},
 	{name: "an expiry is decided", shows: said("messages expired", nil), leads: true, wants: expiry},
 	{name: "expired files go", shows: file(deleted, segmentsDir, "", expired), wants: expiry},
+	{name: "a drop is decided", shows: said("files dropped of which nothing was left", nil), leads: true, wants: drops},
+	{name: "dropped files go", shows: file(deleted, segmentsDir, ".store", dropped), wants: drops},
 	{name: "a lost file is fetched", shows: file(begun, partialDir, ".part", nil), wants: loss},
 	{name: "a fetched file gets its name", shows: file(moved, partialDir, ".part", nil), wants: loss},
 	{name: "a snapshot is begun", shows: file(begun, snapshotsDir, ".tmp", nil)},
