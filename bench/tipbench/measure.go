@@ -58,10 +58,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// measure runs one scenario. Each method runs twice in a row and the second time
-// counts, but for cold: that is the product's way right behind a linear pass, which
-// leaves nothing of the recovery in the processor's cache. Several readers also
-// recover in turn, what they want being as warm as when they do at once.
+// measure runs one scenario. In a round two linear passes come first, then the product's
+// way, cold: they leave nothing of the recovery in the processor's cache. Behind it
+// come the warm ones, each round another of them first, since what was read more often
+// stays in the caches the better.
 func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(string)) (Result, error) {
 	r := Result{Scenario: s}
 	r.Partitions, r.Topics = g.Partitions, g.Topics
@@ -84,16 +84,7 @@ func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(st
 			return r, err
 		}
 		note(fmt.Sprintf("round %d of %d", n+1, rounds))
-		p.linear = append(p.linear, g.pass(filters, tip.Linear))
-		p.linear = append(p.linear, g.pass(filters, tip.Linear))
-		p.cold = append(p.cold, g.pass(filters, tip.Planned))
-		p.planned = append(p.planned, g.pass(filters, tip.Planned))
-		if s.Readers > 1 {
-			p.turns = append(p.turns, g.turns(filters))
-		}
-		p.linear = append(p.linear, g.pass(filters, tip.Linear))
-		g.pass(filters, tip.Indexed)
-		p.indexed = append(p.indexed, g.pass(filters, tip.Indexed))
+		p.round(g, filters, n)
 	}
 	stop()
 	if writes {
@@ -114,6 +105,22 @@ type pass struct {
 
 // passes are those of all rounds.
 type passes struct{ linear, cold, planned, turns, indexed []pass }
+
+// round adds a pass of each kind.
+func (p *passes) round(g *ring, filters []*topic.Filters, n int) {
+	p.linear = append(p.linear, g.pass(filters, tip.Linear), g.pass(filters, tip.Linear))
+	p.cold = append(p.cold, g.pass(filters, tip.Planned))
+	warm := []func(){
+		func() { p.planned = append(p.planned, g.pass(filters, tip.Planned)) },
+		func() { p.indexed = append(p.indexed, g.pass(filters, tip.Indexed)) },
+	}
+	if len(filters) > 1 {
+		warm = append(warm, func() { p.turns = append(p.turns, g.turns(filters)) })
+	}
+	for i := range warm {
+		warm[(n+i)%len(warm)]()
+	}
+}
 
 // turns is a pass of the product in which one reader waits for the other.
 func (g *ring) turns(filters []*topic.Filters) (sum pass) {
