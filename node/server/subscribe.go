@@ -137,7 +137,7 @@ type delivery struct {
 	sub    *engine.Subscription
 	stream grpc.ServerStream
 	limit  int
-	full   bool // the last records took more than half of the limit
+	full   bool // the last records took more than half of the limit, and there were more
 	named  idSet
 	marked time.Time    // when the client was last told a position
 	told   uint64       // that position
@@ -167,16 +167,13 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 		var turn turns.Turn
-		limit := d.limit
-		if d.recovers() {
+		if recovers(d.sub.Position(), d.end(), d.full) {
 			turn = d.server.turns.Take(ctx, d.server.Engine.End())
 		}
-		if turn.Taken() {
-			limit = min(limit, turns.Bytes)
-		}
+		limit := turn.Limit(d.limit)
 		buffer := api.Buffers.Get(limit)
 		records, p, err := d.sub.Next(ctx, (*buffer)[:0], limit)
-		*buffer, d.full = records, len(records) > limit/2
+		*buffer, d.full = records, len(records) > d.limit/2 && d.sub.Position() < d.end()
 		d.floors = append(d.floors, floors(d.sub.Floors())...)
 		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
 		sendErr := d.deliver(frame, p.Count, err != nil)
@@ -193,9 +190,19 @@ func (d *delivery) run(ctx context.Context) error {
 	}
 }
 
-// recovers reports whether the next records are of the past, or many.
-func (d *delivery) recovers() bool {
-	return d.full || d.sub.Position()+liveLag < d.server.Engine.End()
+// end is the newest message that there is for the subscription.
+func (d *delivery) end() uint64 {
+	end := d.server.Engine.End()
+	if d.sub.Until != 0 {
+		end = min(end, d.sub.Until)
+	}
+	return end
+}
+
+// recovers reports whether what is next is of the past, or much; full is whether the last
+// read was cut at the limit. Whoever has come to the end does not.
+func recovers(position, end uint64, full bool) bool {
+	return position < end && (full || position+liveLag < end)
 }
 
 // await returns when there is something to read; meanwhile it tells the position

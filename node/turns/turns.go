@@ -30,9 +30,9 @@ const (
 	pauseGrow, pauseFade = 1.0, 0.05
 )
 
-// Bytes is how much a reader should read in a turn: what is read at once, here and by its
-// client, is what others wait for.
-const Bytes = 64 << 10
+// turnBytes is how much a reader should read in a turn: what is read at once, here and by
+// its client, is what others wait for.
+const turnBytes = 64 << 10
 
 // Turns are the turns of one node. Safe for concurrent use.
 type Turns struct {
@@ -63,15 +63,24 @@ func New(processors int, waited func(time.Duration)) *Turns {
 // Waiting is how many readers wait for a turn now.
 func (t *Turns) Waiting() int { return int(t.waiting.Load()) }
 
-// Turn is a turn that was taken; the zero value is none.
+// Turn is a turn that was taken, or none came; the zero value is that none was needed.
 type Turn struct {
 	turns *Turns
 	begun time.Time
 	lease *time.Timer // gives the slot back if it is not stopped
+	none  bool        // none came in time
+}
+
+// Limit is how many bytes to read, of so many at most.
+func (u Turn) Limit(most int) int {
+	if u.turns != nil || u.none {
+		return min(most, turnBytes)
+	}
+	return most
 }
 
 // Take waits for a turn if messages are published, the newest of which this node has is
-// end, and sleepers wake late. It returns none if not, and if no turn comes in time.
+// end, and sleepers wake late. Without any it returns if not, and if none comes in time.
 func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	now := time.Now()
 	if t.end.Swap(end) != end {
@@ -93,11 +102,11 @@ func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	defer limit.Stop()
 	select {
 	case <-t.slots:
-		return Turn{t, time.Now(), time.AfterFunc(lease, t.free)}
+		return Turn{turns: t, begun: time.Now(), lease: time.AfterFunc(lease, t.free)}
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	return Turn{}
+	return Turn{none: true}
 }
 
 func (t *Turns) free() { t.slots <- struct{}{} }
@@ -133,12 +142,9 @@ func (t *Turns) Pause() float64 {
 	return t.pause
 }
 
-// Taken reports whether it is one.
-func (u Turn) Taken() bool { return u.turns != nil }
-
 // Give ends the turn. Its slot is free behind the pause; the caller does not wait for that.
 func (u Turn) Give() {
-	if !u.Taken() || !u.lease.Stop() {
+	if u.turns == nil || !u.lease.Stop() {
 		return
 	}
 	pause := time.Duration(u.turns.Pause() * float64(time.Since(u.begun)))

@@ -45,7 +45,7 @@ func TestQuiet(t *testing.T) {
 		for range 5 {
 			u, took := waited(turns, 7)
 			expect(t, "nothing is published", took, 0)
-			if u != (Turn{}) {
+			if u != (Turn{}) || u.Limit(1<<20) != 1<<20 {
 				t.Error("a turn was taken though nothing is published")
 			}
 			u.Give()
@@ -61,14 +61,14 @@ func TestProcessorsToSpare(t *testing.T) {
 		for end := range uint64(5) {
 			u, took := waited(turns, end+1)
 			expect(t, "nobody wakes late", took, 0)
-			if u.Taken() {
+			if u.turns != nil {
 				t.Error("a turn was taken though nobody wakes late")
 			}
 			time.Sleep(2 * probe)
 		}
 		turns.waited = ignore
 		turns.woke(lateLimit + 1)
-		if u := turns.Take(t.Context(), 6); !u.Taken() {
+		if u := turns.Take(t.Context(), 6); u.turns == nil {
 			t.Error("no turn was taken behind a late probe")
 		}
 		time.Sleep(2 * lease) // the probe and the lease end
@@ -144,8 +144,11 @@ func TestPatience(t *testing.T) {
 		<-turns.slots // lost: whatever happens, nobody waits for ever
 		u, took := waited(turns, 1)
 		expect(t, "no turn comes", took, patience)
-		if u != (Turn{}) {
+		if u.turns != nil {
 			t.Error("a turn was taken though there is none")
+		}
+		if got := u.Limit(1 << 20); got != turnBytes {
+			t.Errorf("without a turn %d bytes are read, want as many as in one", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
