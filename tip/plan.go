@@ -45,6 +45,9 @@ const (
 // weighed is how many partitions are asked for their sizes, about.
 const weighed = 4096
 
+// nearlyAll is a density from which on records are read one behind the other either way.
+const nearlyAll = 0.95
+
 // unknown is a density that was neither measured nor guessed.
 const unknown = -1
 
@@ -123,9 +126,13 @@ func (r *Reader) indexed(head, end uint64) bool {
 	return r.method == Indexed || r.method == Planned && index
 }
 
-// cheaper reports whether the indexes cost less than a pass.
+// cheaper reports whether the indexes cost less than a pass. Where nearly everything is
+// wanted they cannot: they lead to the same records.
 func (r *Reader) cheaper(a ahead) bool {
 	p := &r.plan
+	if p.density > nearlyAll {
+		return false
+	}
 	visits := costVisit * (1 + a.messages*p.density/p.aim)
 	if r.gathered != r.at {
 		visits += costFind
