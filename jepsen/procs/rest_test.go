@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,12 +27,14 @@ const (
 func (a *arena) settle(ctx context.Context, each func(), over func() bool) {
 	for why := ""; ; time.Sleep(50 * time.Millisecond) {
 		each()
-		if why = a.unrest(ctx); why == "" && over() {
+		now := a.unrest(ctx)
+		if now == "" && over() {
 			break
 		}
-		if ctx.Err() != nil {
-			a.t.Fatalf("the nodes do not come to rest: %s", why)
+		if ctx.Err() != nil { // the last answer may be only that time is over
+			a.t.Fatalf("the nodes do not come to rest: %s", cmp.Or(why, now))
 		}
+		why = now
 	}
 	for _, n := range a.cluster.Nodes {
 		for _, f := range a.files(ctx, n, true) {
