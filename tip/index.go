@@ -78,15 +78,19 @@ func (p *partition) seek(position uint64) (*block, int) {
 	return b, lo
 }
 
-// held is about how many entries of the partition are in the ring.
-func (p *partition) held() int {
+// held is about how many entries of the partition are in the ring; whole is whether nothing
+// has left that yet. Else half of the oldest block has, on average.
+func (p *partition) held(whole bool) int {
 	b, oldest := p.newest.Load(), p.oldest.Load()
 	if b == nil || oldest == nil || oldest.number > b.number {
 		return 0
 	}
 	n := int(b.visible.Load())
 	if b != oldest {
-		n += int(b.number-oldest.number)*len(b.prev.entries) - len(oldest.entries)/2
+		n += int(b.number-oldest.number) * len(b.prev.entries)
+		if !whole {
+			n -= len(oldest.entries) / 2
+		}
 	}
 	return n
 }

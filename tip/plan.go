@@ -159,10 +159,10 @@ func (r *Reader) weigh(head uint64) {
 			prefetch.Line(unsafe.Pointer(p.oldest.Load()))
 		}
 	}
-	held := 0
+	held, whole := 0, r.tip.floorPosition.Load() == 0
 	for i := 0; i < len(ids); i += step {
 		if p := x.partition(ids[i]); p != nil {
-			held += p.held()
+			held += p.held(whole)
 		}
 	}
 	r.plan.looked = min(float64(held*step)/ring, 1)
