@@ -80,7 +80,7 @@ func (u Turn) Limit(most int) int {
 }
 
 // Take waits for a turn if messages are published, the newest of which this node has is
-// end, and sleepers wake late. Without any it returns if not, and if none comes in time.
+// end, and sleepers wake late. If not, and if none comes in time, it returns without one.
 func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	now := time.Now()
 	if t.end.Swap(end) != end {

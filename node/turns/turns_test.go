@@ -75,6 +75,31 @@ func TestProcessorsToSpare(t *testing.T) {
 	})
 }
 
+// TestProbes: each reader while messages are published has a sleeper sent, one at a time, and
+// how late they wake decides.
+func TestProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, late := New(2, ignore), 2*lateLimit
+		turns.sleep = func(d time.Duration) { time.Sleep(d + late) }
+		read := func(end uint64) float64 {
+			for range 3 {
+				turns.Take(t.Context(), end).Give()
+			}
+			time.Sleep(lease + probe + 2*lateLimit)
+			return turns.Pause()
+		}
+		for n := range 3 {
+			if got, want := read(uint64(n+1)), float64(n+1)*pauseGrow; got != want {
+				t.Errorf("behind %d late sleepers the pause is %v turns, want %v", n+1, got, want)
+			}
+		}
+		late = 0
+		if got, want := read(9), 3*pauseGrow-pauseFade; got != want {
+			t.Errorf("behind one in time the pause is %v turns, want %v", got, want)
+		}
+	})
+}
+
 // TestInTurn: half of the processors read at a time, one reader behind the other; who keeps
 // its turn for too long loses it, and gives nothing back afterwards.
 func TestInTurn(t *testing.T) {
