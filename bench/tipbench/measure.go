@@ -88,7 +88,7 @@ func (g *ring) measure(ctx context.Context, s Scenario, rounds int, note func(st
 	}
 	stop()
 	if writes {
-		note("appending alone and beside them")
+		note("appending alone, beside a busy processor, and beside them")
 		r.Appended = g.appended(ctx, filters, rounds)
 	}
 	r.set(p)
@@ -143,7 +143,7 @@ func (g *ring) pass(filters []*topic.Filters, method tip.Method) pass {
 			buf := g.buffer(i)
 			wg.Go(func() {
 				cpu.Add(int64(meter.Thread(func() {
-					n, fell := g.recover(f, method, buf)
+					n, fell := g.recover(f, method, buf, func() {})
 					delivered.Add(int64(n))
 					evicted.Add(int64(fell))
 				})))
@@ -165,14 +165,16 @@ func (g *ring) buffer(reader int) []byte {
 }
 
 // recover reads from the floor to where the head was at the start. One who is
-// overtaken goes on at the floor, as if the history had given the rest.
-func (g *ring) recover(f *topic.Filters, method tip.Method, buf []byte) (delivered, evicted int) {
+// overtaken goes on at the floor, as if the history had given the rest. It calls sent
+// behind each read.
+func (g *ring) recover(f *topic.Filters, method tip.Method, buf []byte, sent func()) (delivered, evicted int) {
 	head := g.tip.Head()
 	r := g.tip.NewReader(topic.NewSelection(g.table, f), g.tip.Floor()-1)
 	r.Force(method)
 	for {
 		_, p, err := r.Read(buf, cap(buf))
 		delivered += p.Count
+		sent()
 		if p.Scanned >= head {
 			return delivered, evicted
 		}

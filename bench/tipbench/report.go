@@ -112,7 +112,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // WriteTable writes the report for a person.
 func (r *Report) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does, cold the\nsame with nothing of it in the processor's cache, merge the indexes whatever the plan says,\nat once index over the same with one reader waiting for the other\n\n", r.Rounds)
+	fmt.Fprintf(w, "nanoseconds a delivered message, median of %d rounds; index is what the product does, cold the\nsame with nothing of it in the processor's cache, merge the indexes whatever the plan says,\nat once index over the same with one reader waiting for the other; append / alone: nanoseconds\nan appended message beside the readers and without, and half of the rounds' ratios lie in brackets\n\n", r.Rounds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "MiB\tpayload\tpartitions\treaders\twanted\tdelivered\tlinear\tindex\tlinear/index\tcold\tlinear/cold\tmerge\tbest/index\tat once\tallocs\tfell\tindex MiB\tappend / alone\t")
 	for _, s := range r.Scenarios {
@@ -121,7 +121,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 			atOnce = fmt.Sprintf("%.2f", s.AtOnce)
 		}
 		if s.Appended != nil {
-			appended = fmt.Sprintf("%.0f / %.0f = %.2f", s.Appended.Nanos, s.Appended.Alone, s.Appended.Ratio)
+			a := s.Appended
+			appended = fmt.Sprintf("%.0f / %.0f = %.2f (%.2f to %.2f)", a.Nanos, a.Alone, a.Ratio, a.RatioLow, a.RatioHigh)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%g\t%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%s\t%.0f\t%d\t%.1f\t%s\t\n",
 			s.RingBytes>>20, s.MessageBytes, s.Partitions, s.Readers, s.Selectivity, s.Delivered,

@@ -64,7 +64,7 @@ func TestWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := r.Scenarios[0].Appended; a == nil || a.Messages == 0 || a.Alone <= 0 || a.Allocs > 0.01 {
+	if a := r.Scenarios[0].Appended; a == nil || a.Messages == 0 || min(a.Alone, a.Busy, a.Nanos) <= 0 || a.Allocs > 0.01 || a.RatioLow > a.Ratio || a.Ratio > a.RatioHigh {
 		t.Errorf("the writer: %+v", a)
 	}
 }
