@@ -47,12 +47,12 @@ func newBenchAwayCmd() *cobra.Command {
 	f.StringVar(&o.Dir, "dir", "", "folder for the data (default: the system's for temporary files)")
 	f.IntVar(&o.Rate, "rate", o.Rate, "messages published a second, all the time")
 	f.IntVar(&o.Payload, "payload", o.Payload, "bytes of a message")
-	f.DurationVar(&o.For, "for", o.For, "how long the node is away")
+	f.Var(settings.Span(&o.For), "for", "how long the node is away")
 	f.Var(&segment, "segment-bytes", "size of a segment")
 	f.Var(&log, "log-bytes", "log that a node keeps, about: less than what is published meanwhile")
 	f.IntVar(&o.Kills, "kills", o.Kills, "how often the node is killed again on its way")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "what the moments of that are drawn from")
-	f.DurationVar(&o.Patience, "patience", o.Patience, "how long all of it may take")
+	f.Var(settings.Span(&o.Patience), "patience", "how long all of it may take")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

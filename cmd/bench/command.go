@@ -67,7 +67,7 @@ func newBenchClusterCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "", "folder for the data (default: the system's for temporary files)")
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "how often everything is measured")
-	f.DurationVar(&o.Load, "load", o.Load, "time of one load")
+	f.Var(settings.Span(&o.Load), "load", "time of one load")
 	f.IntVar(&o.Kills, "kills", o.Kills, "how often the leader is killed, in the last round")
 	f.StringVar(&o.Profile, "profile", "", "folder that gets CPU profiles of the nodes and of the load, for go tool pprof")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

@@ -51,7 +51,7 @@ func newBenchJoinCmd() *cobra.Command {
 	f.Var(&rate, "fetch-rate", "bytes a second that the new node may fetch; 0 is no limit")
 	f.IntVar(&o.Kills, "kills", o.Kills, "how often the new node is killed on its way, and another one too")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "what the moments are drawn from")
-	f.DurationVar(&o.Patience, "patience", 0, "how long all of it may take (default 30m)")
+	f.Var(settings.Span(&o.Patience), "patience", "how long all of it may take (default 30m)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

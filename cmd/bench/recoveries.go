@@ -10,6 +10,7 @@ import (
 
 	"chorale/bench/recoveries"
 	"chorale/cmd/connect"
+	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
 )
@@ -40,8 +41,8 @@ func newBenchRecoveriesCmd() *cobra.Command {
 	b.AddFlags(cmd)
 	f := cmd.Flags()
 	f.IntVar(&b.PerMinute, "per-minute", b.PerMinute, "recoveries a minute")
-	f.DurationVar(&b.For, "for", 0, "how long (default 10m)")
-	f.DurationVar(&b.Every, "every", 0, "length of a line of the report (default 1m)")
+	f.Var(settings.Span(&b.For), "for", "how long (default 10m)")
+	f.Var(settings.Span(&b.Every), "every", "length of a line of the report (default 1m)")
 	f.IntVar(&b.Subtrees, "subtrees", b.Subtrees, "number of subtrees")
 	f.IntVar(&b.Publish, "publish", b.Publish, "messages published a second meanwhile")
 	f.IntVar(&b.AtOnce, "at-once", b.AtOnce, "most recoveries under way")

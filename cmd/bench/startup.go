@@ -49,7 +49,7 @@ func newBenchStartupCmd() *cobra.Command {
 	f.IntVar(&o.Few, "few", o.Few, "topics of the node that it is compared with")
 	f.IntVar(&o.Payload, "payload", o.Payload, "bytes of a message")
 	f.Var(&tip, "tip-size", "memory for the newest messages")
-	f.DurationVar(&o.Patience, "patience", o.Patience, "how long all of it may take")
+	f.Var(settings.Span(&o.Patience), "patience", "how long all of it may take")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

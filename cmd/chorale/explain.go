@@ -51,7 +51,7 @@ func newExplainCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&x.from, "from", "first", "`where` to start: first, tip, SEQ, TIME or -AGE")
 	f.BoolVar(&x.json, "json", false, "print everything as a JSON object")
-	cmd.ValidArgsFunction = completeTopics(&x.Connection)
+	cmd.ValidArgsFunction = connect.CompleteTopics(&x.Connection)
 	settings.CompleteFlag(cmd, "from", "first", "tip")
 	return cmd
 }

@@ -69,9 +69,9 @@ func newPublishCmd() *cobra.Command {
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print neither seqs nor that it waits")
 	f.BoolVar(&p.json, "json", false, "print each seq and topic as a JSON object")
 	p.timeout = 15 * time.Second
-	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
-	cmd.ValidArgsFunction = completeTopic(&p.Connection)
-	if err := cmd.RegisterFlagCompletionFunc("topic", completeTopic(&p.Connection)); err != nil {
+	f.Var(settings.Span(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
+	cmd.ValidArgsFunction = connect.CompleteTopic(&p.Connection)
+	if err := cmd.RegisterFlagCompletionFunc("topic", connect.CompleteTopic(&p.Connection)); err != nil {
 		panic(err) // there is no such flag
 	}
 	return cmd

@@ -66,10 +66,10 @@ func newServeCmd() *cobra.Command {
 	f.BoolVar(&c.Compact, "compact", c.Compact, "compact the history while this node leads")
 	f.Var((*settings.Size)(&c.CompactRate), "compact-rate", "bytes a second that compaction reads, and writes, at most")
 	f.Var((*settings.Size)(&c.StoreBytes), "store-size", "how many bytes of a compacted range are worth a store of their own, at most 128 a range; smaller stores mean that readers of few topics read less, and more files; counts while this node leads")
-	f.DurationVar(&c.ScrubEvery, "scrub-every", c.ScrubEvery, "how often every data file is read, to find what went bad on the disk; 0 is never")
+	f.Var(settings.SpanOrNone(&c.ScrubEvery), "scrub-every", "how often every data file is read, to find what went bad on the disk; 0 is never")
 	f.Var((*settings.Size)(&c.ScrubRate), "scrub-rate", "bytes a second that this may read; 0 is what scrub-every needs, at least 1 MiB; a low rate takes longer than scrub-every says")
 	f.Var((*settings.Size)(&c.FetchRate), "fetch-rate", "bytes a second of data files that this node, when it lacks some, fetches from the others at most, all together; 0 is no limit")
-	f.DurationVar(&c.RemoveDead, "remove-dead-after", 0, "remove a node from the cluster for good when the leader has not heard of it for so long, one at a time, and never where no majority would be left; longer than any maintenance; 0 is never")
+	f.Var(settings.SpanOrNone(&c.RemoveDead), "remove-dead-after", "remove a node from the cluster for good when the leader has not heard of it for so long, one at a time, and never where no majority would be left; longer than any maintenance; 0 is never")
 	f.BoolVar(&c.Pprof, "pprof", false, "serve /debug/pprof on the HTTP address")
 	addNodeFlags(cmd, &c.TipBytes, &c.LogLevel, &c.LogJSON)
 	return cmd

@@ -14,10 +14,15 @@ import (
 	"chorale/cmd/show"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 )
 
 const statusLong = `Show what the nodes know of themselves and of their cluster: those of --addr, and
 the other members as far as they can be reached from here.
+
+--watch looks again every second (--every), until it is interrupted, and shows how
+fast messages come. On a terminal the tables stay in place; into a file or a pipe they
+follow each other, with --json an object a line.
 
 --ready asks only whether every node of --addr serves, for scripts and health
 checks; with --wait it waits for it.`
@@ -30,15 +35,17 @@ type statusCmd struct {
 	json  bool
 	ready bool
 	wait  time.Duration
+	watch bool
+	every time.Duration
 }
 
 func newStatusCmd() *cobra.Command {
-	var s statusCmd
+	s := statusCmd{every: time.Second}
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show who leads, and how far each node is",
 		Long:    statusLong,
-		Example: "  chorale status\n  chorale status --ready --wait 30s && echo go",
+		Example: "  chorale status\n  chorale status --watch --every 5s\n  chorale status --ready --wait 30s && echo go",
 		Args:    cobra.NoArgs,
 		RunE:    s.run,
 	}
@@ -46,21 +53,31 @@ func newStatusCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&s.json, "json", false, "print everything as a JSON object")
 	f.BoolVar(&s.ready, "ready", false, "succeed if every node of --addr serves, and say nothing")
-	f.DurationVar(&s.wait, "wait", 0, "with --ready: wait so long for it")
+	f.Var(settings.SpanOrNone(&s.wait), "wait", "with --ready: wait so long for it")
+	f.BoolVarP(&s.watch, "watch", "w", false, "look again and again, until it is interrupted")
+	f.Var(settings.Span(&s.every), "every", "with --watch: how often to look")
 	return cmd
 }
 
 func (s *statusCmd) run(cmd *cobra.Command, _ []string) error {
-	if s.wait != 0 && !s.ready {
+	switch {
+	case s.wait != 0 && !s.ready:
 		return settings.Usagef("--wait needs --ready")
+	case s.watch && s.ready:
+		return settings.Usagef("--watch shows what --ready leaves out: one of the two; --ready --wait waits for a cluster")
+	case cmd.Flags().Changed("every") && !s.watch:
+		return settings.Usagef("--every needs --watch")
 	}
 	c, err := s.Dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if s.ready {
+	switch {
+	case s.ready:
 		return s.awaitReady(cmd.Context(), c)
+	case s.watch:
+		return s.keepLooking(cmd, c)
 	}
 	nodes, err := s.ask(cmd.Context(), c)
 	if err == nil {
@@ -124,14 +141,20 @@ func unasked(nodes []show.NodeStatus) (addresses []string, answered bool) {
 	return addresses, answered
 }
 
+// askAll asks the nodes of the client at once.
 func askAll(ctx context.Context, c *client.Client) []show.NodeStatus {
-	var out []show.NodeStatus
-	for _, address := range c.Addresses() {
-		one, cancel := context.WithTimeout(ctx, statusTimeout)
-		st, err := c.Status(one, address)
-		cancel()
-		out = append(out, show.NodeStatus{Address: address, Status: st, Err: err})
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	out := make([]show.NodeStatus, len(c.Addresses()))
+	var g errgroup.Group
+	for i, address := range c.Addresses() {
+		g.Go(func() error {
+			st, err := c.Status(ctx, address)
+			out[i] = show.NodeStatus{Address: address, Status: st, Err: err}
+			return nil // it is told beside the others
+		})
 	}
+	_ = g.Wait()
 	return out
 }
 

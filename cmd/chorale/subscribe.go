@@ -67,8 +67,8 @@ func newSubscribeCmd() *cobra.Command {
 	f.Uint64VarP(&s.limit, "limit", "n", 0, "stop after so `many` messages; 0 means never")
 	f.VarP(&s.output, "output", "o", "format of a message")
 	s.timeout = 15 * time.Second
-	f.Var((*settings.Span)(&s.timeout), "timeout", "give up if no node has opened the subscription for so long")
-	cmd.ValidArgsFunction = completeTopics(&s.Connection)
+	f.Var(settings.Span(&s.timeout), "timeout", "give up if no node has opened the subscription for so long")
+	cmd.ValidArgsFunction = connect.CompleteTopics(&s.Connection)
 	settings.CompleteFlag(cmd, "from", "first", "tip")
 	return cmd
 }

@@ -39,7 +39,7 @@ func newTopicsCmd() *cobra.Command {
 	f.IntVar(&t.depth, "depth", 2, "`levels` to show; 0 means all")
 	f.Var(&t.sort, "sort", "order of the branches of a level")
 	f.BoolVar(&t.json, "json", false, "print a JSON object per topic")
-	cmd.ValidArgsFunction = completeTopics(&t.Connection)
+	cmd.ValidArgsFunction = connect.CompleteTopics(&t.Connection)
 	return cmd
 }
 

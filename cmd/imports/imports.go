@@ -73,7 +73,7 @@ func New() *cobra.Command {
 	f.Var(&p.cap, "cap", "longest payload that padding makes")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave malformed lines out, and count them")
 	f.BoolVar(&p.json, "json", false, "print what was stored as a JSON object")
-	f.Var((*settings.Span)(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
+	f.Var(settings.Span(&p.timeout), "timeout", "give up on a message that is not acknowledged for so long")
 	return cmd
 }
 

@@ -77,7 +77,7 @@ func age(ns int64) string {
 	if ns == 0 {
 		return "-"
 	}
-	return (*settings.Age)(&ns).String()
+	return settings.DurationString(time.Duration(ns))
 }
 
 func size(bytes uint64) string {

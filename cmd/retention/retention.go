@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"chorale/api"
 	"chorale/client"
@@ -54,7 +55,7 @@ retention list shows it as long as the cluster lives.`
 type retentionCmd struct {
 	connect.Connection
 	json  bool
-	age   settings.Age
+	age   time.Duration
 	bytes keptBytes
 }
 
@@ -85,14 +86,34 @@ func New() *cobra.Command {
 		Use: "set FILTER", Short: "Set a policy: what it does not keep is deleted", Long: setRetentionLong,
 		Example: "  chorale retention set '**' --age 30d\n  chorale retention set 'app/debug/**' --age 7d --bytes 10GiB", Args: cobra.ExactArgs(1), RunE: set.set,
 	}
-	change.Flags().Var(&set.age, "age", "delete what is older")
+	change.Flags().Var(settings.Span(&set.age), "age", "delete what is older")
 	change.Flags().Var(&set.bytes, "bytes", "delete the oldest beyond this")
+	change.ValidArgsFunction = connect.CompleteOne(connect.CompleteTopics(&set.Connection))
 	add(&set, change)
 	add(&drop, &cobra.Command{
 		Use: "clear FILTER", Short: "Remove a policy: nothing more is deleted", Args: cobra.ExactArgs(1), RunE: drop.drop,
 		Long: clearRetentionLong, Example: "  chorale retention clear 'app/debug/**'",
+		ValidArgsFunction: connect.CompleteOne(completePolicies(&drop.Connection)),
 	})
 	return cmd
+}
+
+// completePolicies offers the filters that have a policy.
+func completePolicies(n *connect.Connection) cobra.CompletionFunc {
+	return connect.Complete(n, func(ctx context.Context, c *client.Client, word string) ([]string, error) {
+		kept, err := c.Retention(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var filters []string
+		policies, _ := listed(kept)
+		for _, p := range policies {
+			if strings.HasPrefix(p.Filter, word) {
+				filters = append(filters, p.Filter)
+			}
+		}
+		return filters, nil
+	})
 }
 
 // check makes a filter that no policy can have an error of usage.

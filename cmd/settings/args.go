@@ -73,8 +73,6 @@ func valueError(err error) error {
 		return errors.New("want a whole number from 0 on")
 	case errors.As(err, &number):
 		return errors.New("want a number")
-	case strings.HasPrefix(err.Error(), "time: "):
-		return errors.New("want a time with its unit, such as 500ms, 90s, 15m or 36h")
 	}
 	return err
 }

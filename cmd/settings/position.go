@@ -39,7 +39,7 @@ func readPosition(s string, now time.Time) (Position, error) {
 		return Position{Seq: n}, nil
 	}
 	if ago, ok := strings.CutPrefix(s, "-"); ok {
-		if d, err := parseAge(ago); err == nil {
+		if d, err := parseDuration(ago); err == nil {
 			return Position{At: now.Add(-d)}, nil
 		}
 	}
@@ -49,22 +49,4 @@ func readPosition(s string, now time.Time) (Position, error) {
 		}
 	}
 	return Position{}, fmt.Errorf("position %q: want first, tip, a seq from 1 on, a time such as 2026-01-31T09:00:00Z or 2026-01-31, or an age such as -2h or -3d", s)
-}
-
-// parseAge is time.ParseDuration with d for days of 24 hours in front.
-func parseAge(s string) (time.Duration, error) {
-	days, rest, ok := strings.Cut(s, "d")
-	if !ok {
-		return time.ParseDuration(s)
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	if err != nil {
-		return 0, err
-	}
-	d := time.Duration(n) * 24 * time.Hour
-	if rest == "" {
-		return d, nil
-	}
-	more, err := time.ParseDuration(rest)
-	return d + more, err
 }

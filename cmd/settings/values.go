@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"chorale/cmd/show"
 )
@@ -46,26 +45,6 @@ func (b *Size) Type() string { return "size" }
 
 // String implements pflag.Value.
 func (b *Size) String() string { return show.Bytes(uint64(*b)) }
-
-// Span is a flag for how long to wait: 500ms, 15s, 2m. Never is no span, and no
-// time at all would wait for nothing.
-type Span time.Duration
-
-// Set implements pflag.Value.
-func (d *Span) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("want a time more than 0, such as 500ms, 15s or 2m")
-	}
-	*d = Span(v)
-	return nil
-}
-
-// Type implements pflag.Value.
-func (d *Span) Type() string { return "duration" }
-
-// String implements pflag.Value.
-func (d *Span) String() string { return time.Duration(*d).String() }
 
 // Choice is a flag with a fixed set of values.
 type Choice struct {
@@ -121,29 +100,4 @@ func (a *Addresses) String() string {
 		return ""
 	}
 	return strings.Join(*a.List, ",")
-}
-
-// Age is a flag for how long messages are kept: 90m, 36h, 7d, 1d12h; more than 0.
-type Age time.Duration
-
-// Set implements pflag.Value.
-func (a *Age) Set(s string) error {
-	v, err := parseAge(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("want an age more than 0, such as 90m, 36h or 7d")
-	}
-	*a = Age(v)
-	return nil
-}
-
-// Type implements pflag.Value.
-func (a *Age) Type() string { return "age" }
-
-// String implements pflag.Value.
-func (a *Age) String() string {
-	const day = 24 * time.Hour
-	if v := time.Duration(*a); v >= day && v%day == 0 {
-		return fmt.Sprintf("%dd", v/day)
-	}
-	return time.Duration(*a).String()
 }

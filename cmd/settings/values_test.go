@@ -1,9 +1,6 @@
 package settings
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestSize(t *testing.T) {
 	for in, want := range map[string]Size{
@@ -18,21 +15,6 @@ func TestSize(t *testing.T) {
 		var got Size
 		if err := got.Set(in); err == nil {
 			t.Errorf("%q was taken as %d", in, got)
-		}
-	}
-}
-
-func TestSpan(t *testing.T) {
-	for in, want := range map[string]time.Duration{"15s": 15 * time.Second, "1m30s": 90 * time.Second, "1ns": 1} {
-		var got Span
-		if err := got.Set(in); err != nil || time.Duration(got) != want {
-			t.Errorf("%s: got %s, %v", in, &got, err)
-		}
-	}
-	for _, in := range []string{"", "0", "0s", "-1s", "15", "soon"} {
-		var got Span
-		if err := got.Set(in); err == nil {
-			t.Errorf("%q was taken as %s", in, &got)
 		}
 	}
 }

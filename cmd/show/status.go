@@ -32,7 +32,28 @@ type jsonNode struct {
 
 // StatusJSON prints all answers as one object.
 func StatusJSON(w io.Writer, nodes []NodeStatus) error {
-	var list []jsonNode
+	list, err := jsonNodes(nodes)
+	if err != nil {
+		return err
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"nodes": list})
+}
+
+// StatusLine prints the same in a line, with the time of asking in ns.
+func StatusLine(w io.Writer, at time.Time, nodes []NodeStatus) error {
+	list, err := jsonNodes(nodes)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(struct {
+		Time  int64      `json:"time"`
+		Nodes []jsonNode `json:"nodes"`
+	}{at.UnixNano(), list})
+}
+
+func jsonNodes(nodes []NodeStatus) (list []jsonNode, err error) {
 	for _, n := range nodes {
 		j := jsonNode{Address: n.Address}
 		if n.Err != nil {
@@ -40,15 +61,13 @@ func StatusJSON(w io.Writer, nodes []NodeStatus) error {
 		} else {
 			b, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(n.Status)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			j.Status = b
 		}
 		list = append(list, j)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{"nodes": list})
+	return list, nil
 }
 
 // Status prints tables: what holds for the cluster, and a line per node. One of the

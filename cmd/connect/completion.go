@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"chorale/cmd/connect"
+	"chorale/client"
 	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
@@ -18,12 +18,10 @@ const (
 	completionTopics  = 10_000
 )
 
-// completeTopics offers the next level of the topics that begin like the word, as
-// a shell does with folders: a level with others below it ends in a slash, and
-// can also be taken as a subtree.
-func completeTopics(n *connect.Connection) cobra.CompletionFunc {
+// Complete asks the cluster what begins like the word. A cluster that does not answer has
+// nothing to offer: a shell shows no errors. What is offered may go on, so no space follows.
+func Complete(n *Connection, ask func(ctx context.Context, c *client.Client, word string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		if err := settings.Apply(cmd); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -34,6 +32,29 @@ func completeTopics(n *connect.Connection) cobra.CompletionFunc {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 		defer cancel()
+		offered, err := ask(ctx, c, word)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// CompleteOne offers what complete does for the first argument, and nothing for others.
+func CompleteOne(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, word)
+	}
+}
+
+// CompleteTopics offers the next level of the topics that begin like the word, as a shell
+// does with folders: a level with others below it ends in a slash, and can also be taken
+// as a subtree.
+func CompleteTopics(n *Connection) cobra.CompletionFunc {
+	return Complete(n, func(ctx context.Context, c *client.Client, word string) ([]string, error) {
 		parent := word[:strings.LastIndexByte(word, '/')+1]
 		var filters []string
 		if parent != "" {
@@ -46,21 +67,18 @@ func completeTopics(n *connect.Connection) cobra.CompletionFunc {
 			}
 			names = append(names, t.Name)
 		}
-		return nextLevels(names, parent, word), directive
-	}
+		return nextLevels(names, parent, word), nil
+	})
 }
 
-// completeTopic offers topics as the first argument, or as a value of a flag: no
-// subtrees, which nobody can publish to.
-func completeTopic(n *connect.Connection) cobra.CompletionFunc {
-	filters := completeTopics(n)
-	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+// CompleteTopic offers topics as the first argument, or as a value of a flag: no subtrees,
+// which nobody can publish to.
+func CompleteTopic(n *Connection) cobra.CompletionFunc {
+	filters := CompleteTopics(n)
+	return CompleteOne(func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		names, directive := filters(cmd, args, word)
 		return slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, "**") }), directive
-	}
+	})
 }
 
 // nextLevels lists what can stand behind parent and begins like word. The names
