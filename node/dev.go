@@ -3,14 +3,19 @@ package node
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"chorale/node/engine"
+	"chorale/node/engine/roster"
 
 	"github.com/hashicorp/raft"
 	"github.com/oklog/run"
@@ -27,21 +32,30 @@ type Dev struct {
 	Version  string
 	// LogOutput is where the log goes; nil is standard error.
 	LogOutput io.Writer
-	// Ready is called once, when all nodes serve, with their addresses; may be nil.
+	// Ready is called once, when all nodes serve that have not left, with their addresses;
+	// may be nil.
 	Ready func([]Addresses)
+	// Left is called when a node ends that the others go on without: nil says that it was
+	// drained, an error that it was removed, or is not let in. May be nil; one call at a time.
+	Left func(id string, err error)
 }
 
 const (
 	devTipBytes     = 16 << 20
 	devSegmentBytes = 4 << 20
 	devPortStride   = 10
+	devPorts        = 4 // of a node
 )
 
-// RunDev runs the cluster on the loopback interface until ctx ends (nil) or a node
-// fails.
+// RunDev runs the cluster on the loopback interface until ctx ends (nil), a node fails, or
+// all have been drained (nil). In a folder that has a cluster already, nodes that it does
+// not know join that.
 func RunDev(ctx context.Context, d Dev) error {
 	if d.Nodes < 1 || d.Nodes > maxExpect {
 		return &ConfigError{"nodes", strconv.Itoa(d.Nodes), fmt.Sprintf("want 1 to %d", maxExpect)}
+	}
+	if most := math.MaxUint16 - devPortStride*(d.Nodes-1) - devPorts + 1; d.Port < 0 || d.Port > most {
+		return &ConfigError{"port", strconv.Itoa(d.Port), fmt.Sprintf("want 0 to %d, so that %d nodes have room behind it", most, d.Nodes)}
 	}
 	configs, err := d.configs()
 	if err != nil {
@@ -50,20 +64,36 @@ func RunDev(ctx context.Context, d Dev) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var g run.Group
-	ready := make(chan Addresses, d.Nodes)
+	news := make(chan devNews, 2*d.Nodes)
 	for _, c := range configs {
 		// The nodes end together, so each sees the others vanish.
 		c.hush = func() bool { return ctx.Err() != nil }
 		g.Add(func() error {
-			return runNode(ctx, c, func(a Addresses) { ready <- a })
+			err := runNode(ctx, c, func(a Addresses) { news <- devNews{a, false, nil} })
+			if ctx.Err() != nil || err != nil && !isOut(err) {
+				return err
+			}
+			news <- devNews{Addresses{ID: c.ID}, true, err}
+			<-ctx.Done()
+			return nil
 		}, func(error) { cancel() })
 	}
-	g.Add(func() error {
-		d.announce(ctx, ready)
-		<-ctx.Done()
-		return nil
-	}, func(error) { cancel() })
+	g.Add(func() error { return d.announce(ctx, news) }, func(error) { cancel() })
 	return g.Run()
+}
+
+// devNews is what becomes of a node: it serves, or it has left, which is an operator's wish.
+type devNews struct {
+	node Addresses
+	left bool
+	err  error
+}
+
+// isOut reports whether a node ends because it is no member: the others go on.
+func isOut(err error) bool {
+	var removed *roster.RemovedError
+	var out *errNotIn
+	return errors.As(err, &removed) || errors.As(err, &out)
 }
 
 // devRaft is Raft with the times of its own defaults. All nodes share one machine
@@ -76,21 +106,37 @@ func devRaft() *raft.Config {
 	return c
 }
 
-// announce calls Ready when all nodes serve.
-func (d Dev) announce(ctx context.Context, ready <-chan Addresses) {
-	var all []Addresses
-	for range d.Nodes {
+// announce calls Ready when all nodes serve, and Left. It returns with ctx, or when all
+// nodes have left.
+func (d Dev) announce(ctx context.Context, news <-chan devNews) error {
+	var serve []Addresses
+	left := make(map[string]bool)
+	announced := false
+	for len(left) < d.Nodes {
 		select {
-		case a := <-ready:
-			all = append(all, a)
+		case n := <-news:
+			if n.left {
+				left[n.node.ID] = true
+				if d.Left != nil {
+					d.Left(n.node.ID, n.err)
+				}
+			} else {
+				serve = append(serve, n.node)
+			}
 		case <-ctx.Done():
-			return
+			return nil
+		}
+		serve = slices.DeleteFunc(serve, func(a Addresses) bool { return left[a.ID] })
+		if announced || len(serve)+len(left) < d.Nodes || len(serve) == 0 {
+			continue
+		}
+		announced = true
+		slices.SortFunc(serve, func(a, b Addresses) int { return cmp.Compare(a.ID, b.ID) })
+		if d.Ready != nil {
+			d.Ready(serve)
 		}
 	}
-	slices.SortFunc(all, func(a, b Addresses) int { return cmp.Compare(a.ID, b.ID) })
-	if d.Ready != nil {
-		d.Ready(all)
-	}
+	return nil
 }
 
 func (d Dev) configs() ([]Config, error) {
@@ -105,13 +151,17 @@ func (d Dev) configs() ([]Config, error) {
 			seeds = append(seeds, at(p[3]))
 		}
 	}
+	known, founded := d.known()
 	var out []Config
 	for i, p := range ports {
 		c := DefaultConfig()
-		c.ID = fmt.Sprintf("n%d", i+1)
+		c.ID = devName(i)
 		c.Dir = filepath.Join(d.Dir, c.ID)
 		c.API, c.HTTP, c.Raft, c.Gossip = Listener{Bind: at(p[0])}, Listener{Bind: at(p[1])}, Listener{Bind: at(p[2])}, Listener{Bind: at(p[3])}
 		c.BootstrapExpect, c.Join = d.Nodes, seeds
+		if founded {
+			c.BootstrapExpect = known[i].Expect // 0 of a node that is not known: it joins
+		}
 		if c.TipBytes = d.TipBytes; c.TipBytes == 0 {
 			c.TipBytes = devTipBytes
 		}
@@ -128,9 +178,29 @@ func (d Dev) configs() ([]Config, error) {
 	return out, nil
 }
 
+// known is what the folders of the nodes remember, and whether there is a cluster already.
+// A folder that cannot be read says what is wrong with it when its node starts.
+func (d Dev) known() (ids []identity, founded bool) {
+	ids = make([]identity, d.Nodes)
+	for i := range maxExpect {
+		var id identity
+		b, err := os.ReadFile(filepath.Join(d.Dir, devName(i), identityFile))
+		if err != nil || json.Unmarshal(b, &id) != nil {
+			continue
+		}
+		founded = founded || id.Cluster != ""
+		if i < d.Nodes {
+			ids[i] = id
+		}
+	}
+	return ids, founded
+}
+
+func devName(i int) string { return fmt.Sprintf("n%d", i+1) }
+
 // ports are API, HTTP, Raft and gossip of each node.
-func (d Dev) ports() ([][4]int, error) {
-	out := make([][4]int, d.Nodes)
+func (d Dev) ports() ([][devPorts]int, error) {
+	out := make([][devPorts]int, d.Nodes)
 	for i := range out {
 		for j := range out[i] {
 			out[i][j] = d.Port + devPortStride*i + j

@@ -86,6 +86,17 @@ type folder struct {
 	identity identity
 }
 
+// noPurpose is what a node with an empty folder is told that is to join none, nor found one.
+var noPurpose = &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one (1 is a cluster of this node alone)"}
+
+// purpose refuses such a node before it has made a folder.
+func (c Config) purpose() error {
+	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) && c.BootstrapExpect == 0 && len(c.Join) == 0 {
+		return noPurpose
+	}
+	return nil
+}
+
 // openFolder makes, locks and reads the data folder, a new one for node id. Errors are for a
 // person: they name the folder and what is wrong with it.
 func openFolder(dir, id string) (*folder, error) {

@@ -34,7 +34,7 @@ func (p *process) form(ctx context.Context) error {
 		}
 		switch d.Action {
 		case membership.Refuse:
-			return fmt.Errorf("this node will not start: %s", d.Why)
+			return &errNotIn{"this node will not start: " + d.Why}
 		case membership.Found:
 			return p.found(d.Servers)
 		case membership.Follow:

@@ -103,6 +103,9 @@ func (p *process) onClose(f func() error) { p.closers = append(p.closers, f) }
 // open makes everything that a run needs; nothing runs yet but accepting
 // connections and gossip.
 func (p *process) open() error {
+	if err := p.config.purpose(); err != nil {
+		return err
+	}
 	var err error
 	if p.folder, err = openFolder(p.config.Dir, p.config.ID); err != nil {
 		return err
@@ -254,7 +257,7 @@ func (p *process) checkFlags() error {
 	case !p.hasData.Load() && c.BootstrapExpect == 1 && len(c.Join) > 0:
 		return &ConfigError{"bootstrap-expect", expect, "a node that founds a cluster of one waits for nobody, so join contradicts it: leave out join to found one, or bootstrap-expect to be added to the cluster there"}
 	case !p.hasData.Load() && c.BootstrapExpect == 0 && len(c.Join) == 0 && len(known) == 0:
-		return &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one"}
+		return noPurpose
 	}
 	return p.folder.change(func(i *identity) { i.Node = c.ID })
 }

@@ -45,12 +45,17 @@ func (l *testLog) dumpIfFailed() {
 
 func dial(t *testing.T, address string) api.StreamClient {
 	t.Helper()
+	return api.NewStreamClient(conn(t, address))
+}
+
+func conn(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+address, append(api.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return api.NewStreamClient(conn)
+	return conn
 }
 
 // TestCluster: three nodes found a cluster, what is published to each of them is

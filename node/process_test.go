@@ -294,17 +294,13 @@ func TestLogLost(t *testing.T) {
 func TestWiped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	runDev := func(f func([]Addresses)) error {
+	runDev := func(f func([]Addresses), left func(string, error)) error {
 		log := &testLog{t: t}
 		defer log.dumpIfFailed()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		return RunDev(ctx, Dev{Nodes: 3, Dir: dir, LogLevel: "debug", LogOutput: log, Ready: func(a []Addresses) {
-			if f == nil {
-				t.Error("all nodes are ready")
-			} else {
-				f(a)
-			}
+		return RunDev(ctx, Dev{Nodes: 3, Dir: dir, LogLevel: "debug", LogOutput: log, Left: left, Ready: func(a []Addresses) {
+			f(a)
 			cancel()
 		}})
 	}
@@ -328,17 +324,27 @@ func TestWiped(t *testing.T) {
 				}
 			}
 		}
-	})
+	}, func(id string, err error) { t.Errorf("%s has left: %v", id, err) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "n3")); err != nil {
 		t.Fatal(err)
 	}
-	if err = runDev(nil); err == nil {
-		t.Fatal("the wiped node ran")
+	var refused error
+	err = runDev(func(a []Addresses) {
+		if len(a) != 2 || refused == nil {
+			t.Errorf("the wiped node ran: %v, %v", a, refused)
+		}
+	}, func(id string, err error) {
+		if refused = err; id != "n3" {
+			t.Errorf("%s has left: %v", id, err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	wants(t, err.Error(), "this node will not start", "already holds data")
+	wants(t, refused.Error(), "this node will not start", "node n3 is a member with another data folder")
 }
 
 // TestGarbage: bytes that are no protocol of ours, on every port, leave the node

@@ -53,6 +53,9 @@ func newBenchTipCmd() *cobra.Command {
 					return settings.Usagef("%s: %w", file, err)
 				}
 			}
+			if o.Rounds < 1 {
+				return settings.Usagef("--rounds %d: want 1 or more", o.Rounds)
+			}
 			steps := newSteps(cmd.ErrOrStderr())
 			o.Step = steps.show
 			r, err := tipbench.Run(cmd.Context(), o)
@@ -94,6 +97,9 @@ func newBenchMergeCmd() *cobra.Command {
 		Long:  benchMergeLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Rounds < 1 {
+				return settings.Usagef("--rounds %d: want 1 or more", o.Rounds)
+			}
 			steps := newSteps(cmd.ErrOrStderr())
 			o.Step = steps.show
 			r, err := merge.Run(cmd.Context(), o)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"chorale/cmd/connect"
@@ -13,10 +14,12 @@ import (
 )
 
 const devLong = `Run a whole cluster in this process, to try Chorale: the nodes are real, with
-files, Raft and network on loopback, but they live and die together.
+files, Raft and network on loopback, but they live and die together, unless one is
+drained or removed.
 
 Node i has its API at port + 10 (i - 1), then HTTP, Raft and gossip at the next
-three ports. Stop it with Ctrl-C; a second run in the same folder continues.`
+three ports. Stop it with Ctrl-C; a second run in the same folder continues, with more
+nodes too, which join, or with fewer, as long as those are a majority.`
 
 func newDevCmd() *cobra.Command {
 	d := node.Dev{TipBytes: 64 << 20, Version: versionString()}
@@ -28,6 +31,7 @@ func newDevCmd() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d.Ready = func(list []node.Addresses) { printDev(cmd.OutOrStdout(), list) }
+			d.Left = func(id string, err error) { printLeft(cmd.OutOrStdout(), d.Dir, id, err) }
 			return inUse(configError(node.RunDev(cmd.Context(), d)), "choose others with --port; 0 lets the system choose")
 		},
 	}
@@ -39,6 +43,15 @@ func newDevCmd() *cobra.Command {
 	cmd.Flag("log-level").DefValue = "warn"
 	d.LogLevel = "warn"
 	return cmd
+}
+
+// printLeft tells that a node has ended and the others go on, and the way back.
+func printLeft(out io.Writer, dir, id string, err error) {
+	if err == nil {
+		fmt.Fprintf(out, "\n%s was drained and has ended; the others go on. It is back when chorale dev starts again.\n", id)
+		return
+	}
+	fmt.Fprintf(out, "\n%s has ended; the others go on: %v\nWith chorale dev: stop it, delete the folder %s, and start it again.\n", id, err, filepath.Join(dir, id))
 }
 
 // printDev tells where the nodes are and what to try next.

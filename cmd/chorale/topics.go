@@ -53,6 +53,11 @@ type jsonTopic struct {
 }
 
 func (t *topicsCmd) run(cmd *cobra.Command, filters []string) error {
+	for _, flag := range []string{"depth", "sort"} {
+		if t.json && cmd.Flags().Changed(flag) {
+			return settings.Usagef("--%s is of the tree, and --json prints every topic: give one of them", flag)
+		}
+	}
 	if t.depth < 0 {
 		return settings.Usagef("--depth %d: want 0 or more", t.depth)
 	}

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 // Completion must not make a shell wait, nor flood it.
 const (
 	completionTimeout = 2 * time.Second
-	completionTopics  = 10_000
+	completionOffers  = 1000
 )
 
 // Complete asks the cluster what begins like the word. A cluster that does not answer has
@@ -60,12 +61,12 @@ func CompleteTopics(n *Connection) cobra.CompletionFunc {
 		if parent != "" {
 			filters = []string{parent + "**"}
 		}
-		var names []string
-		for t, err := range c.Topics(ctx, filters...) {
-			if err != nil || len(names) == completionTopics {
-				break
+		names := func(yield func(string) bool) {
+			for t, err := range c.Topics(ctx, filters...) {
+				if err != nil || !yield(t.Name) {
+					return // what has come is better than nothing
+				}
 			}
-			names = append(names, t.Name)
 		}
 		return nextLevels(names, parent, word), nil
 	})
@@ -81,16 +82,19 @@ func CompleteTopic(n *Connection) cobra.CompletionFunc {
 	})
 }
 
-// nextLevels lists what can stand behind parent and begins like word. The names
-// are sorted.
-func nextLevels(names []string, parent, word string) []string {
+// nextLevels lists what can stand behind parent and begins like word, as much as a shell
+// should be offered. The names are sorted.
+func nextLevels(names iter.Seq[string], parent, word string) []string {
 	var out []string
 	below := false
-	for _, name := range names {
+	for name := range names {
 		rest, ok := strings.CutPrefix(name, parent)
 		below = below || ok
 		if !ok || !strings.HasPrefix(name, word) {
 			continue
+		}
+		if len(out) == completionOffers {
+			break
 		}
 		level, _, deeper := strings.Cut(rest, "/")
 		if deeper {

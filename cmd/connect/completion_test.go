@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -18,8 +19,23 @@ func TestNextLevels(t *testing.T) {
 		{"app/orders/", "app/orders/*", []string{"app/orders/**"}},
 		{"", "nothing", nil},
 	} {
-		if got := nextLevels(names, c.parent, c.word); !slices.Equal(got, c.want) {
+		if got := nextLevels(slices.Values(names), c.parent, c.word); !slices.Equal(got, c.want) {
 			t.Errorf("%q: got %q, want %q", c.word, got, c.want)
 		}
+	}
+	// Levels are counted, not the names below them.
+	many := func(yield func(string) bool) {
+		for i := range 5 * completionOffers {
+			if !yield(fmt.Sprintf("a/%05d", i)) {
+				return
+			}
+		}
+		yield("b")
+	}
+	if got := nextLevels(many, "", ""); !slices.Equal(got, []string{"a/", "b", "**"}) {
+		t.Errorf("behind many names of one level: got %q", got)
+	}
+	if got := nextLevels(many, "a/", "a/"); len(got) != completionOffers+1 {
+		t.Errorf("of a crowded level %d names are offered", len(got))
 	}
 }

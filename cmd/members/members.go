@@ -29,7 +29,8 @@ A node that is removed neither votes nor serves any more, and ends; with its old
 folder it is refused for good. With an empty one it joins again as a new node. So a
 node whose disk is lost is removed first, and then started with an empty folder.
 
-Nobody is removed because it is silent. What would leave the cluster without a
+Nobody is removed because it is silent, unless the leader runs with
+serve --remove-dead-after. What would leave the cluster without a
 majority of living voters is refused.`
 
 const completionTimeout = 2 * time.Second
@@ -48,10 +49,6 @@ func New() *cobra.Command {
 		Long:  membersLong,
 		Example: "  chorale members list\n  chorale members remove n3\n  chorale members add n4 --non-voter\n" +
 			"  chorale members transfer-leadership n2",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return settings.Usagef("members needs one of list, add, remove, promote, demote and transfer-leadership")
-		},
 	}
 	add := func(sub *cobra.Command, m *membersCmd, run func(cmd *cobra.Command, args []string) error) {
 		sub.RunE = run

@@ -32,8 +32,9 @@ week; a year for app/debug/** and a week for ** do too.
 
 Of the whole stream go the oldest ranges of files, as a whole: a range goes when its
 newest message is older than the age, or when the ranges behind it have the bytes. So
-somewhat more is kept than was asked for, never less; the newest range, and what is
-in no file yet, stays in any case.
+never less is kept than was asked for, and up to one range more, which compaction makes
+larger with the history: of one of some hundred MiB that may be the most of it. The
+newest range, and what is in no file yet, stays in any case.
 
 Of a subtree go its messages: by age, a thirty-second of the age late at most; by bytes
 of its records up to the start of a range of files. They are not delivered any more;
@@ -43,8 +44,9 @@ Ages are of stream time, which the leader's clock moves. Who reads or starts whe
 that it wants has gone gets an error that names the oldest seq that is left.`
 
 const setRetentionLong = `Set the policy of a filter, in the place of the one before: ** for the whole stream,
-a/b/** for a subtree, a/b for one topic. All messages that it does not keep are gone on
-all nodes within seconds, for ever. The policies of other filters stay as they are.
+a/b/** for a subtree, a/b for one topic. What it lets go is gone within seconds, on all
+nodes, for ever: of ** in whole ranges of files, as chorale retention --help says. The
+policies of other filters stay as they are.
 
 --age is a time (90m, 36h, 7d). --bytes is a size: for ** of files, as status shows them;
 for a subtree or topic of its records, as topics shows them.`
@@ -67,10 +69,6 @@ func New() *cobra.Command {
 		Long:  retentionLong,
 		Example: "  chorale retention list\n  chorale retention set '**' --age 365d --bytes 500GiB\n" +
 			"  chorale retention set 'app/debug/**' --age 7d\n  chorale retention clear 'app/debug/**'",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return settings.Usagef("retention needs one of list, set and clear")
-		},
 	}
 	var list, set, drop retentionCmd
 	add := func(r *retentionCmd, sub *cobra.Command) {

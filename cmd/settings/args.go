@@ -12,8 +12,12 @@ import (
 
 // Teach gives all commands below root what they have in common: an error that names the
 // arguments that are wanted, and completion of flags that take one of a few words; where
-// there are no arguments, no files are offered.
+// there are no arguments, no files are offered. A command that others stand below says which,
+// and takes none of their names for an argument of its own because of a slip of the finger.
 func Teach(root *cobra.Command) {
+	if root.HasSubCommands() && root.HasParent() {
+		teachGroup(root)
+	}
 	if check := root.Args; check != nil && !root.HasSubCommands() {
 		root.Args = func(cmd *cobra.Command, args []string) error { return argsError(cmd, args, check(cmd, args)) }
 		if root.Use == root.Name() {
@@ -28,6 +32,67 @@ func Teach(root *cobra.Command) {
 	for _, sub := range root.Commands() {
 		Teach(sub)
 	}
+}
+
+// teachGroup makes a command with others below it refuse what is none of them.
+func teachGroup(group *cobra.Command) {
+	var names []string
+	for _, sub := range group.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	runs, check := group.Runnable(), group.Args
+	group.Args = func(cmd *cobra.Command, args []string) error {
+		near := ""
+		if len(args) > 0 {
+			near = nearest(args[0], names)
+		}
+		switch {
+		case runs && near != "":
+			return Usagef("did you mean %s %s? If not, write ./%s", cmd.CommandPath(), near, args[0])
+		case runs:
+			return check(cmd, args)
+		case len(args) == 0:
+			return Usagef("%s needs one of %s", cmd.CommandPath(), words(names))
+		case near != "":
+			return Usagef("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near)
+		}
+		return Usagef("unknown command %q for %q: there are %s", args[0], cmd.CommandPath(), words(names))
+	}
+	if !runs {
+		group.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nobody come here
+	}
+}
+
+// words lists words as a sentence does.
+func words(list []string) string {
+	if n := len(list); n > 1 {
+		return strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+	}
+	return strings.Join(list, "")
+}
+
+// KnownTopic is for the command help: what it is asked about is a command.
+func KnownTopic(help *cobra.Command, args []string) error {
+	at := help.Root()
+	for _, word := range args {
+		var names []string
+		var next *cobra.Command
+		for _, sub := range at.Commands() {
+			if names = append(names, sub.Name()); sub.Name() == word {
+				next = sub
+			}
+		}
+		if next == nil {
+			if near := nearest(word, names); near != "" {
+				return Usagef("unknown command %q for %q; did you mean %s?", word, at.CommandPath(), near)
+			}
+			return Usagef("unknown command %q for %q", word, at.CommandPath())
+		}
+		at = next
+	}
+	return nil
 }
 
 // CompleteFlag offers words as values of a flag.

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,13 +62,30 @@ func FlagError(cmd *cobra.Command, err error) error {
 	word := unknown.GetSpecifiedName()
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if flag := flagThatTakes(cmd, word); flag != "" {
+		return Usagef("%w; did you mean --%s %s?", err, flag, word)
+	}
 	if others := commandsWith(cmd.Root(), word); len(others) > 0 && nearest(word, names) == "" {
-		return Usagef("%w; %s has none, but %s", err, cmd.CommandPath(), strings.Join(others, ", "))
+		const told = 4
+		if n := len(others) - told; n > 1 {
+			others = append(others[:told], fmt.Sprintf("%d others", n))
+		}
+		return Usagef("%w; %s has none, but %s", err, cmd.CommandPath(), words(others))
 	}
 	if near := nearest(word, names); near != "" {
 		return Usagef("%w; did you mean --%s?", err, near)
 	}
 	return &UsageError{err}
+}
+
+// flagThatTakes is the flag of which a word is one of the values, or "".
+func flagThatTakes(cmd *cobra.Command, word string) (name string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if c, ok := f.Value.(*Choice); ok && slices.Contains(c.Allowed, word) {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 // commandsWith lists the commands that have a flag, by name.

@@ -29,6 +29,13 @@ type Difference struct {
 	First uint64 `json:"first_seq"`
 	Last  uint64 `json:"last_seq"`
 	What  string `json:"what"`
+	// layout: the node has the messages, in other files.
+	layout bool
+}
+
+// OnlyLayout reports whether all nodes have all messages, if in different files.
+func OnlyLayout(differences []Difference) bool {
+	return !slices.ContainsFunc(differences, func(d Difference) bool { return !d.layout })
 }
 
 // Compare holds the files of all nodes that answered against each other. A node that is
@@ -49,7 +56,7 @@ func Compare(nodes []NodeFiles) (out []Difference) {
 		}
 		has := make(map[string]bool)
 		differs := func(f *api.FileCheck, what string) {
-			out = append(out, Difference{n.Node, f.Name, f.FirstSeq, f.LastSeq, what})
+			out = append(out, Difference{Node: n.Node, File: f.Name, First: f.FirstSeq, Last: f.LastSeq, What: what})
 		}
 		for _, f := range n.Files {
 			has[f.Name] = true
@@ -64,7 +71,8 @@ func Compare(nodes []NodeFiles) (out []Difference) {
 		}
 		for name, f := range named {
 			if !has[name] && f.FirstSeq <= n.End && f.LastSeq >= n.Oldest {
-				differs(f, "other files hold these messages than on node "+by[name])
+				differs(f, "in other files than on node "+by[name])
+				out[len(out)-1].layout = true
 			}
 		}
 	}
@@ -85,6 +93,27 @@ func upTo(nodes []NodeFiles) uint64 {
 	return end
 }
 
+// bytes is how long the files of a node are.
+func (n NodeFiles) bytes() (sum uint64) {
+	for _, f := range n.Files {
+		sum += f.Bytes
+	}
+	return sum
+}
+
+// count is how many differences are the node's.
+func (n NodeFiles) count(differences []Difference) (count int) {
+	for _, d := range differences {
+		if d.Node == n.Node {
+			count++
+		}
+	}
+	return count
+}
+
+// shownDifferences is how many are listed for a person.
+const shownDifferences = 20
+
 // Verify prints what the nodes said, and how they differ.
 func Verify(w io.Writer, nodes []NodeFiles, differences []Difference) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -94,21 +123,11 @@ func Verify(w io.Writer, nodes []NodeFiles, differences []Difference) error {
 			fmt.Fprintf(t, "%s\tno answer\t\t\t\t%s\n", cmp.Or(n.Node, "?"), n.Address)
 			continue
 		}
-		var bytes uint64
-		for _, f := range n.Files {
-			bytes += f.Bytes
-		}
-		count := 0
-		for _, d := range differences {
-			if d.Node == n.Node {
-				count++
-			}
-		}
 		messages := "none in files"
 		if n.End >= n.Oldest {
 			messages = Count(n.Oldest) + " to " + Count(n.End)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%s\n", n.Node, len(n.Files), Bytes(bytes), messages, count, n.Address)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%s\n", n.Node, len(n.Files), Bytes(n.bytes()), messages, n.count(differences), n.Address)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -117,8 +136,11 @@ func Verify(w io.Writer, nodes []NodeFiles, differences []Difference) error {
 		fmt.Fprintln(t)
 		fmt.Fprintln(t, "MESSAGES\tNODE\tFILE\tWHAT")
 	}
-	for _, d := range differences {
+	for _, d := range differences[:min(len(differences), shownDifferences)] {
 		fmt.Fprintf(t, "%s to %s\t%s\t%s\t%s\n", Count(d.First), Count(d.Last), d.Node, d.File, d.What)
+	}
+	if n := len(differences) - shownDifferences; n > 0 {
+		fmt.Fprintf(t, "and %d more, which --json lists\n", n)
 	}
 	fmt.Fprintf(t, "\nCompared up to message %s; what is newer is in no file of all nodes yet.\n", Count(upTo(nodes)))
 	return t.Flush()
@@ -130,8 +152,10 @@ func VerifyJSON(w io.Writer, nodes []NodeFiles, differences []Difference) error 
 		Node    string `json:"node"`
 		Address string `json:"address"`
 		Files   int    `json:"files"`
+		Bytes   uint64 `json:"bytes"`
 		Oldest  uint64 `json:"oldest_seq"`
 		End     uint64 `json:"end_seq"`
+		Differ  int    `json:"differences"`
 		Error   string `json:"error,omitempty"`
 	}
 	out := struct {
@@ -140,7 +164,7 @@ func VerifyJSON(w io.Writer, nodes []NodeFiles, differences []Difference) error 
 		Differences []Difference `json:"differences"`
 	}{UpTo: upTo(nodes), Differences: append([]Difference{}, differences...)}
 	for _, n := range nodes {
-		x := node{Node: n.Node, Address: n.Address, Files: len(n.Files), Oldest: n.Oldest, End: n.End}
+		x := node{Node: n.Node, Address: n.Address, Files: len(n.Files), Bytes: n.bytes(), Oldest: n.Oldest, End: n.End, Differ: n.count(differences)}
 		if n.Err != nil {
 			x.Error = n.Err.Error()
 		}

@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 		"n2 b missing":             {Node: "n2", Oldest: 1, End: 30, Files: []*api.FileCheck{a, missing, c}},
 		"n2 b found bad just now:": {Node: "n2", Oldest: 1, End: 30, Files: []*api.FileCheck{a, bad, c}},
 		"n2 b has hash 78":         {Node: "n2", Oldest: 1, End: 30, Files: []*api.FileCheck{a, other, c}},
-		"n2 b other files":         {Node: "n2", Oldest: 1, End: 30, Files: []*api.FileCheck{a, c}},
+		"n2 b in other files":      {Node: "n2", Oldest: 1, End: 30, Files: []*api.FileCheck{a, c}},
 	} {
 		got := Compare([]NodeFiles{whole, n})
 		if strings.TrimSpace(want) == "" {
