@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -32,6 +33,11 @@ const (
 	liveLag = 4096
 	// leaderAnswer bounds a question to the leader.
 	leaderAnswer = 2 * time.Second
+	// maxNamesBytes bounds the names in a response, nameHeadBytes is what one takes beside
+	// itself. With the floors (4 MiB at most), and the records or one long one, they stay
+	// below api.MaxMessageBytes.
+	maxNamesBytes = 8 << 20
+	nameHeadBytes = 4
 )
 
 // Subscribe implements api.StreamServer.
@@ -245,19 +251,40 @@ func (d *delivery) deliver(frame *api.Frame, count int, last bool) error {
 		}
 		return d.mark()
 	}
+	if err := d.name(frame); err != nil {
+		return err
+	}
+	d.marked, d.told = time.Now(), frame.ScannedSeq
+	d.server.metrics.delivered(count, len(frame.RecordBytes()))
+	return d.send(frame)
+}
+
+// name gives the frame the names of those of its topics that the client was not told. What
+// has no room in it goes ahead, in frames without records: the shortest messages with the
+// longest names would make it longer than a gRPC message may be.
+func (d *delivery) name(frame *api.Frame) error {
+	bytes := 0
 	for rest := frame.RecordBytes(); len(rest) > 0; {
 		r, tail, err := message.Split(rest)
 		if err != nil {
 			panic(fmt.Sprintf("a subscription delivered bytes that are no records: %v", err))
 		}
-		if id := r.Topic(); d.named.add(id) {
-			frame.Topics = append(frame.Topics, &api.TopicName{Id: id, Name: d.server.Engine.TopicName(id)})
-		}
 		rest = tail
+		id := r.Topic()
+		if !d.named.add(id) {
+			continue
+		}
+		name := &api.TopicName{Id: id, Name: d.server.Engine.TopicName(id)}
+		if bytes += proto.Size(name) + nameHeadBytes; bytes > maxNamesBytes {
+			ahead := &api.Frame{Topics: frame.Topics, ScannedSeq: d.told, TipSeq: frame.TipSeq}
+			if err := d.send(ahead); err != nil {
+				return err
+			}
+			frame.Topics, bytes = nil, proto.Size(name)+nameHeadBytes
+		}
+		frame.Topics = append(frame.Topics, name)
 	}
-	d.marked, d.told = time.Now(), frame.ScannedSeq
-	d.server.metrics.delivered(count, len(frame.RecordBytes()))
-	return d.send(frame)
+	return nil
 }
 
 // idSet is a set of topic ids: a bit each, in pages that exist where ids are.
