@@ -143,7 +143,7 @@ type delivery struct {
 	sub    *engine.Subscription
 	stream grpc.ServerStream
 	limit  int
-	full   bool // the last records took more than half of the limit, and there were more
+	full   bool // the last records took more than half of what was to be read, and there were more
 	named  idSet
 	marked time.Time    // when the client was last told a position
 	told   uint64       // that position
@@ -176,13 +176,8 @@ func (d *delivery) run(ctx context.Context) error {
 		if recovers(d.sub.Position(), d.end(), d.full) {
 			turn = d.server.turns.Take(ctx, d.server.Engine.End())
 		}
-		limit := turn.Limit(d.limit)
-		buffer := api.Buffers.Get(limit)
-		records, p, err := d.sub.Next(ctx, (*buffer)[:0], limit)
-		*buffer, d.full = records, len(records) > d.limit/2 && d.sub.Position() < d.end()
-		d.floors = append(d.floors, floors(d.sub.Floors())...)
-		frame := &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}
-		sendErr := d.deliver(frame, p.Count, err != nil)
+		frame, count, err := d.read(ctx, turn.Limit(d.limit))
+		sendErr := d.deliver(frame, count, err != nil)
 		frame.Release()
 		turn.Give()
 		switch {
@@ -194,6 +189,15 @@ func (d *delivery) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// read reads once, up to limit bytes, and counts the messages.
+func (d *delivery) read(ctx context.Context, limit int) (*api.Frame, int, error) {
+	buffer := api.Buffers.Get(limit)
+	records, p, err := d.sub.Next(ctx, (*buffer)[:0], limit)
+	*buffer, d.full = records, len(records) > limit/2 && d.sub.Position() < d.end()
+	d.floors = append(d.floors, floors(d.sub.Floors())...)
+	return &api.Frame{Records: mem.NewBuffer(buffer, api.Buffers), ScannedSeq: d.sub.Position(), TipSeq: d.server.Engine.End()}, p.Count, err
 }
 
 // end is the newest message that there is for the subscription.
