@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"chorale/api"
 	"chorale/client/verify"
@@ -136,6 +137,9 @@ func (o SubscribeOptions) request() (*api.SubscribeRequest, *topic.Filters, erro
 	filters, err := topic.ParseFilters(list...)
 	if err != nil {
 		return nil, nil, invalid{err}
+	}
+	if !utf8.ValidString(o.From.cluster) {
+		return nil, nil, fmt.Errorf("%w: position: the cluster %q is not valid UTF-8", ErrInvalid, o.From.cluster)
 	}
 	if o.BatchBytes < 0 || o.BatchBytes > api.MaxMessageBytes {
 		return nil, nil, fmt.Errorf("%w: batch bytes %d: 0 to %s are allowed", ErrInvalid, o.BatchBytes, message.Size(api.MaxMessageBytes))

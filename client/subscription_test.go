@@ -538,6 +538,7 @@ func TestStartsThatCannotBe(t *testing.T) {
 			"bad filter":    {SubscribeOptions{Filters: []string{"a/**/b"}}, ErrInvalid},
 			"bad size":      {SubscribeOptions{Filters: []string{"**"}, BatchBytes: -1}, ErrInvalid},
 			"other filters": {SubscribeOptions{Filters: []string{"t/1"}, From: Resume(Position{"c1", 3, []string{"t/2"}})}, ErrInvalid},
+			"bad cluster":   {SubscribeOptions{From: Resume(Position{"c\xff", 3, []string{"t/2"}})}, ErrInvalid},
 		} {
 			begin := time.Now()
 			if _, err := cl.Subscribe(ctx, test.o); !errors.Is(err, test.want) {
