@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"chorale/message"
 	"chorale/topic"
@@ -254,21 +256,59 @@ func TestWait(t *testing.T) {
 // TestNoWakeIsLost: a message that is published while a reader begins to wait ends
 // the wait, though no other follows.
 func TestNoWakeIsLost(t *testing.T) {
-	tip, after, woken := New(MinBytes), make(chan uint64), make(chan error)
+	tip := New(MinBytes)
+	var begins atomic.Uint64 // both spin up to it, to meet within nanoseconds
+	woken := make(chan error, 1)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
 	var wg sync.WaitGroup
+	const messages = 30_000
 	wg.Go(func() {
-		for seq := range after {
-			woken <- tip.Wait(t.Context(), seq)
+		for seq := uint64(1); seq <= messages; seq++ {
+			for n := 0; begins.Load() < seq; n++ {
+				if n > 1000 {
+					runtime.Gosched() // the writer may have no processor
+				}
+			}
+			woken <- tip.Wait(ctx, seq-1)
 		}
 	})
-	for seq := uint64(1); seq <= 50_000; seq++ {
+	rnd := rand.New(rand.NewPCG(1, 0))
+	for seq := uint64(1); seq <= messages; seq++ {
 		tip.Append(0, message.NewRecord(message.Draft{}, 0, seq, seq-1, 1))
-		after <- seq - 1
+		begins.Store(seq)
+		for range rnd.IntN(200) {
+			begins.Load()
+		}
 		tip.Publish()
 		if err := <-woken; err != nil {
 			t.Fatal(err)
 		}
 	}
-	close(after)
 	wg.Wait()
+}
+
+// TestTakenOverWakes: who waits for a tip that another one replaces waits for that one from
+// then on.
+func TestTakenOverWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tip, fuller := New(MinBytes), New(MinBytes)
+		woken := false
+		go func() {
+			if err := tip.Wait(t.Context(), 0); err == nil {
+				woken = true
+			}
+		}()
+		synctest.Wait()
+		if !tip.Become(fuller) {
+			t.Fatal("not taken over")
+		}
+		synctest.Wait()
+		tip.Append(0, message.NewRecord(message.Draft{}, 0, 1, 0, 1))
+		tip.Publish()
+		synctest.Wait()
+		if !woken {
+			t.Error("the message behind the takeover woke nobody")
+		}
+	})
 }
