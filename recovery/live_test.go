@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"chorale/message"
 	"chorale/segments"
@@ -104,6 +105,31 @@ func TestCursorWaitsAtTheEnd(t *testing.T) {
 	}
 	if s.Position() != 2 {
 		t.Fatalf("position %d, want 2", s.Position())
+	}
+}
+
+// TestCursorIsTakenOver: a cursor that stands in the tip goes on where another tip has taken its
+// place, also if that holds the next message.
+func TestCursorIsTakenOver(t *testing.T) {
+	w := newWorld(t, tip.MinBytes, 1000)
+	f, err := topic.ParseFilters("**")
+	check(t, err)
+	s := w.subscribe(f, 0)
+	defer s.Close()
+	one := func() int { return 1 }
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	for range 3 {
+		w.publish([]string{"a"}, one)
+		check(t, w.next(ctx, s, 100))
+		fuller := tip.New(w.ring)
+		fuller.Reset(uint64(len(w.all) + 1))
+		if !w.tip.Become(fuller) {
+			t.Fatal("not taken over")
+		}
+	}
+	if s.Position() != 3 {
+		t.Errorf("position %d, want 3", s.Position())
 	}
 }
 
