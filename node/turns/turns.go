@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// active is for how long a new message says that messages are published.
-	active = 100 * time.Millisecond
+	// active is for how long a new message says that messages are published: longer than a
+	// publisher that waits for each answer may be held up by the readers themselves. Else
+	// they would read without turns just then.
+	active = 2 * time.Second
 	// patience is how long a reader waits for a turn before it reads without one: its client
 	// counts on hearing something every api.ProgressInterval. lease is how long it may keep
 	// the turn: a client that takes nothing, and a disk that stalls under one reader, do not

@@ -53,6 +53,23 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
+// TestSeldom: who publishes a message a second is left the processor like who publishes many.
+func TestSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := busy(2)
+		for end := range uint64(3) {
+			for range 4 {
+				u := turns.Take(t.Context(), end+1)
+				if u.turns == nil {
+					t.Error("no turn was taken between two messages")
+				}
+				u.Give()
+				time.Sleep(time.Second / 4)
+			}
+		}
+	})
+}
+
 // TestProcessorsToSpare: where sleepers wake in time, nobody waits, whatever is published.
 func TestProcessorsToSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
