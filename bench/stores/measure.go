@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 		}
 	}
-	return h.report(chosen, m), nil
+	return h.report(chosen, m)
 }
 
 // measured is what each way took, by round.

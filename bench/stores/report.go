@@ -35,6 +35,10 @@ type Report struct {
 	Each        Way     `json:"each_subtree"` // those of Many, one after the other
 	Many        Way     `json:"many_subtrees"`
 	Readers     int     `json:"readers"`
+	// InSegments and InStores are the parts of Each, with nothing in the cache: of the
+	// newest files, which are not compacted yet, and of the others.
+	InSegments Part `json:"each_in_segments"`
+	InStores   Part `json:"each_in_stores"`
 
 	// Speedup and CPURatio are Filtered / One by wall and by CPU time.
 	Speedup  float64 `json:"speedup"`
@@ -70,8 +74,8 @@ func wayOf(list []pass) Way {
 	}
 }
 
-func (h *history) report(chosen []subtree, m measured) *Report {
-	r := &Report{
+func (h *history) report(chosen []subtree, m measured) (r *Report, err error) {
+	r = &Report{
 		Stream: h.Data, Messages: h.next - 1, Topics: h.topics.Len(), PayloadBytes: h.payloadBytes, Rounds: h.Rounds,
 		Plans: h.plans, WriteBytes: h.writtenBytes, WriteAmplification: ratio(float64(h.writtenBytes), float64(h.segmentBytes)),
 		Subtree: chosen[0].filter, Selectivity: float64(chosen[0].messages) / float64(h.next-1), Readers: len(chosen),
@@ -87,7 +91,8 @@ func (h *history) report(chosen []subtree, m measured) *Report {
 	r.ReadRatio = ratio(float64(r.One.ReadBytes), float64(r.One.Bytes))
 	r.OfFloor = ratio(r.Floor.WallMillis, r.Everything.WallMillis)
 	r.ManyRatio = ratio(r.Many.CPUPer, r.Each.CPUPer)
-	return r
+	r.InSegments, r.InStores, err = h.parts(chosen)
+	return r, err
 }
 
 func ratio(a, b float64) float64 {
@@ -129,10 +134,28 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := r.writeParts(w); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(w, `
 %s, %.2f %% of the messages: %.1f times as fast as filtering everything, %.1f times less CPU; bytes read / delivered %.2f
 everything: %.2f of the rate of the bare loop
 %d subtrees at once: %.2f of the CPU a message that they take one by one
 `, r.Subtree, 100*r.Selectivity, r.Speedup, r.CPURatio, r.ReadRatio, r.OfFloor, r.Readers, r.ManyRatio)
 	return err
+}
+
+func (r *Report) writeParts(w io.Writer) error {
+	fmt.Fprintf(w, "\nof %d subtrees, one by one, with nothing in the cache\n", r.Readers)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "in\tfiles\twanted MiB\ttables MiB\tblocks MiB\tdecoded MiB\tread / wanted\tworst\t")
+	for _, l := range []struct {
+		name string
+		part Part
+	}{{"segments", r.InSegments}, {"stores", r.InStores}} {
+		x := l.part
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", l.name, x.Files, float64(x.WantedBytes)/mib,
+			float64(x.TableBytes)/mib, float64(x.BlockBytes)/mib, float64(x.DecodedBytes)/mib, x.Ratio, x.Worst)
+	}
+	return t.Flush()
 }

@@ -29,6 +29,9 @@ func TestRun(t *testing.T) {
 	if r.One.ReadBytes >= r.Everything.ReadBytes/4 {
 		t.Errorf("%d bytes were read for %g of the messages, of %d", r.One.ReadBytes, r.Selectivity, r.Everything.ReadBytes)
 	}
+	if a, b := r.InSegments, r.InStores; a.Files+b.Files != r.Files || int64(a.WantedBytes+b.WantedBytes) != r.Each.Bytes || b.Ratio > 2 {
+		t.Errorf("of %d files %+v and %+v, delivered %d", r.Files, a, b, r.Each.Bytes)
+	}
 	var table, text bytes.Buffer
 	if err := r.WriteTable(&table); err != nil || !strings.Contains(table.String(), "4 subtrees at once") {
 		t.Errorf("%v\n%s", err, table.String())
