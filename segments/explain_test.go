@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -64,8 +65,8 @@ func (s *stream) cold(t testing.TB, fsys disk.FS) *Log {
 			if f == nil || g == nil || f.Path != g.Path {
 				continue
 			}
-			if ids := f.Partitions(); ids != nil {
-				g.LearnPartitions(ids)
+			if known := f.Places(); known != nil {
+				g.LearnPlaces(known)
 			}
 		}
 	}
@@ -244,7 +245,7 @@ func TestStoresAreKnown(t *testing.T) {
 	s.compact(t, 0, 4, 8, func(id uint32) int { return int(s.table.Partition(id)) % 8 })
 	s.log.scans.Cache = scan.NewCache(1)
 	f := filters(t, "x2/**", "a/3")
-	partitions := topic.NewSelection(s.table, f).Partitions()
+	sel := topic.NewSelection(s.table, f)
 	tables := func(of func(f *file) bool) (n uint64) {
 		for _, f := range s.log.view.Load().files {
 			if of(f) {
@@ -256,15 +257,47 @@ func TestStoresAreKnown(t *testing.T) {
 	first := fsys.read(func() { s.readTo(t, s.log, f, 0, s.log.End(), 1000) })
 	again := fsys.read(func() { s.readTo(t, s.log, f, 0, s.log.End(), 1000) })
 	others := tables(func(f *file) bool {
-		return !slices.ContainsFunc(f.Partitions(), func(p uint32) bool { return slices.Contains(partitions, p) })
+		return !slices.ContainsFunc(f.Places().Topics, sel.Match)
 	})
 	if others == 0 || first != again+others {
-		t.Errorf("%d bytes were read first, then %d; the tables of stores without a wanted partition have %d of %d", first, again, others, tables(func(*file) bool { return true }))
+		t.Errorf("%d bytes were read first, then %d; the tables of stores without a wanted topic have %d of %d", first, again, others, tables(func(*file) bool { return true }))
 	}
 	s.expect(t, 0, 1000, "x2/**", "a/3")
 	s.publish("x2/y/z0", 10) // more of what is wanted, in memory
 	s.log.Publish()
 	s.expect(t, 0, 1000, "x2/**", "a/3")
+}
+
+// TestOnePartitionIsKnown: that holds too where all topics are of one partition, and so many
+// that only the first levels of their names are remembered.
+func TestOnePartitionIsKnown(t *testing.T) {
+	const stores, topics = 4, 6000
+	fsys := &watched{FS: disk.NewMem(1).Mount()}
+	s := newStream(t, fsys)
+	s.log.SetTarget(1)
+	s.chapter = 8 << 10
+	n := 0
+	s.entry(topics, func() (string, int) { n++; return fmt.Sprintf("a/b/%d/%d", n%40, n), 10 })
+	check(t, s.log.Cut())
+	s.build(t)
+	s.compact(t, 0, 1, stores, func(id uint32) int { return int(id+1) % 40 % stores })
+	s.log.scans.Cache = scan.NewCache(1)
+	f := filters(t, "a/b/7/**")
+	read := func() uint64 { return fsys.read(func() { s.readTo(t, s.log, f, 0, s.log.End(), 1000) }) }
+	first, again := read(), read()
+	others := uint64(0)
+	for i, f := range s.log.view.Load().files {
+		if f.Places().Levels != 3 {
+			t.Errorf("of store %d %d levels are known", i, f.Places().Levels)
+		}
+		if !slices.ContainsFunc(f.Places().Topics, func(id uint32) bool { return strings.HasPrefix(s.table.Name(id), "a/b/7/") }) {
+			others += uint64(f.Trailer.Tables[format.BlockTable].Bytes + f.Trailer.Tables[format.ListTable].Bytes)
+		}
+	}
+	if others == 0 || first != again+others {
+		t.Errorf("%d bytes were read first, then %d; the tables of stores without what is wanted have %d", first, again, others)
+	}
+	s.expect(t, 0, 1000, "a/b/7/**")
 }
 
 // TestExplainUntil: who leaves a range in its middle reads no less and no more than

@@ -9,6 +9,7 @@ type matcher struct {
 	// literal is the levels that a name must go on with, joined by slashes; void if that
 	// is open.
 	literal string
+	levels  int // of literal
 	words   map[string]*matcher
 	star    *matcher
 	here    bool
@@ -23,7 +24,7 @@ func (n *node) matcher() *matcher {
 			levels, n = append(levels, level), only
 		}
 	}
-	m := &matcher{literal: strings.Join(levels, "/"), here: n.here, below: n.below}
+	m := &matcher{literal: strings.Join(levels, "/"), levels: len(levels), here: n.here, below: n.below}
 	if n.star != nil {
 		m.star = n.star.matcher()
 	}
@@ -62,4 +63,35 @@ func (m *matcher) match(rest string) bool {
 		return true
 	}
 	return m.star != nil && m.star.match(rest)
+}
+
+// reaches follows what is left of a name, and reports whether a name matches that goes on as
+// this one does for so many levels, and then in any way; or as this one, if it has fewer.
+func (m *matcher) reaches(rest string, levels int) bool {
+	if m.literal != "" {
+		literal := m.literal
+		if levels < m.levels {
+			literal = Head(literal, levels)
+		}
+		var ok bool
+		if rest, ok = strings.CutPrefix(rest, literal); !ok || rest != "" && rest[0] != '/' {
+			return false
+		}
+		if levels <= m.levels {
+			return true // every place leads to a filter
+		}
+		rest, levels = strings.TrimPrefix(rest, "/"), levels-m.levels
+	}
+	if rest == "" {
+		return m.here || m.below
+	}
+	if m.below {
+		return true
+	}
+	level, rest, _ := strings.Cut(rest, "/")
+	c := m.words[level]
+	if levels == 1 {
+		return c != nil || m.star != nil
+	}
+	return c != nil && c.reaches(rest, levels-1) || m.star != nil && m.star.reaches(rest, levels-1)
 }

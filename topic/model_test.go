@@ -288,3 +288,32 @@ func TestPlainNames(t *testing.T) {
 		agree(t, rapid.StringOfN(rapid.SampledFrom([]rune("aB/* ~\x7fé")), 0, 8, -1).Draw(t, "name"))
 	})
 }
+
+// TestReaches: of topics that begin alike it says so exactly if one may be wanted, whichever
+// it is asked about.
+func TestReaches(t *testing.T) {
+	table := NewTable()
+	for _, n := range allNames {
+		table.Intern([]byte(n))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(filterOf, 1, 6).Draw(t, "filters")
+		f, err := ParseFilters(list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := NewSelection(table, f)
+		levels := rapid.IntRange(1, 4).Draw(t, "levels")
+		wanted := make(map[string]bool)
+		for _, n := range allNames {
+			if naiveAny(list, n) {
+				wanted[Head(n, levels)] = true
+			}
+		}
+		for id, n := range allNames {
+			if head := Head(n, levels); s.Reaches(uint32(id), levels) != wanted[head] {
+				t.Fatalf("%q reaches %q, %d levels of %q: want %v", list, head, levels, n, wanted[head])
+			}
+		}
+	})
+}

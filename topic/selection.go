@@ -104,3 +104,9 @@ func (s *Selection) resolve() {
 func (s *Selection) PartitionCovered(p uint32) bool {
 	return s.filters.All() || s.filters.extent(s.table.PartitionName(p)) == everything
 }
+
+// Reaches reports whether a topic may be wanted whose first levels are those of the topic
+// with this id: at least one of them. It costs about what Filters.Match does.
+func (s *Selection) Reaches(id uint32, levels int) bool {
+	return s.filters.matcher.reaches(s.table.Name(id), levels)
+}

@@ -69,6 +69,18 @@ func Partition(name string) string {
 	return name
 }
 
+// Head is the first levels of a valid name, at least one, or all of it if it has no more.
+func Head(name string, levels int) string {
+	for i := range len(name) {
+		if name[i] == '/' {
+			if levels--; levels == 0 {
+				return name[:i]
+			}
+		}
+	}
+	return name
+}
+
 // Compare orders names such that a topic is followed by its subtree: the
 // slash sorts before every other byte. So the topics of a partition, and those of
 // any subtree, stand together, which they do not in the order of bytes

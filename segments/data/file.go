@@ -28,21 +28,24 @@ type File struct {
 	lost    bool                       // a reader found it damaged or absent
 	index   weak.Pointer[format.Index] // shared by those who read at a time
 
-	partitions atomic.Pointer[[]uint32] // see Partitions
+	places atomic.Pointer[Places] // see Places
 }
 
-// Partitions are the ids of the partitions that a store holds topics of, ascending; nil
-// as long as nobody has seen its tables since the start. Whoever knows them need not
-// look into the tables again to find that nothing is wanted.
-func (f *File) Partitions() []uint32 {
-	if ids := f.partitions.Load(); ids != nil {
-		return *ids
-	}
-	return nil
+// Places say where in the tree a store has topics. Immutable.
+type Places struct {
+	Partitions []uint32 // ids, ascending
+	// Each topic of the store has its first Levels levels in common with one of Topics, which
+	// are ids, ascending. Void if that says no more than Partitions.
+	Levels int
+	Topics []uint32
 }
 
-// LearnPartitions is told what is in the tables. The slice is the file's from now on.
-func (f *File) LearnPartitions(ids []uint32) { f.partitions.Store(&ids) }
+// Places are those of a store; nil as long as nobody has seen its tables since the start.
+// Whoever knows them need not look into the tables again to find that nothing is wanted.
+func (f *File) Places() *Places { return f.places.Load() }
+
+// LearnPlaces is told what is in the tables.
+func (f *File) LearnPlaces(p *Places) { f.places.Store(p) }
 
 // IOLock is a mutex that may be held during I/O. It is a channel, because virtual
 // time goes on while somebody waits for a channel, but not for a mutex.

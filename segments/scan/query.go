@@ -73,8 +73,7 @@ func (q *Query) blocksOf(x *format.StoreIndex) []uint32 {
 	q.resolve()
 	t := q.topics
 	return x.Wanted(func(id uint32) bool {
-		p := t.Partition(id)
-		return int(p) < len(q.partitions) && q.partitions[p] && q.sel.Match(id)
+		return q.touches(t.Partition(id)) && q.sel.Match(id)
 	})
 }
 
@@ -88,19 +87,27 @@ func (q *Query) Concerns(m manifest.FileMeta) bool {
 		return q.tops[m.Ancestor]
 	}
 	p, ok := q.topics.LookupPartition(topic.Partition(m.Ancestor))
-	return !ok || int(p) < len(q.partitions) && q.partitions[p]
+	return !ok || q.touches(p)
 }
 
 // mayBeIn reports whether a file may have a wanted topic, from what is known of its
 // tables.
 func (q *Query) mayBeIn(f *data.File) bool {
-	ids := f.Partitions()
-	if ids == nil || q.sel.All() {
+	known := f.Places()
+	if known == nil || q.sel.All() {
 		return true
 	}
 	q.resolve()
-	return slices.ContainsFunc(ids, func(p uint32) bool { return int(p) < len(q.partitions) && q.partitions[p] })
+	if !slices.ContainsFunc(known.Partitions, q.touches) {
+		return false
+	}
+	return len(known.Topics) == 0 || slices.ContainsFunc(known.Topics, func(id uint32) bool {
+		return q.touches(q.topics.Partition(id)) && q.sel.Reaches(id, known.Levels)
+	})
 }
+
+// touches reports whether a partition may hold a wanted topic; resolve was called.
+func (q *Query) touches(p uint32) bool { return int(p) < len(q.partitions) && q.partitions[p] }
 
 // resolve brings partitions and tops up to date with the table.
 func (q *Query) resolve() {

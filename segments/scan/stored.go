@@ -19,29 +19,12 @@ func (c *Scan) storeIndex(p *part) (*format.StoreIndex, error) {
 		}
 		t := &p.file.Trailer.Tables
 		c.q.readTable(t[format.BlockTable].Bytes + t[format.ListTable].Bytes)
-		if p.file.Partitions() == nil {
-			p.file.LearnPartitions(c.partitionsOf(x))
+		if p.file.Places() == nil {
+			p.file.LearnPlaces(c.placesOf(x.Topics()))
 		}
 		return cached{index: x}, x.MemoryBytes(), nil
 	})
 	return v.index, c.broken(p.file, err)
-}
-
-// partitionsOf lists the partitions of a store's topics, ascending.
-func (s *Shared) partitionsOf(x *format.StoreIndex) []uint32 {
-	seen := make([]bool, s.Topics.Partitions())
-	for _, id := range x.Topics() {
-		if p := s.Topics.Partition(id); int(p) < len(seen) {
-			seen[p] = true
-		}
-	}
-	ids := []uint32{}
-	for p, is := range seen {
-		if is {
-			ids = append(ids, uint32(p))
-		}
-	}
-	return slices.Clip(ids)
 }
 
 // readStored takes neighbouring blocks of a store from the cache, or reads them, and
