@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -33,11 +32,11 @@ const (
 	liveLag = 4096
 	// leaderAnswer bounds a question to the leader.
 	leaderAnswer = 2 * time.Second
-	// maxNamesBytes bounds the names in a response, nameHeadBytes is what one takes beside
+	// maxNamesBytes bounds the names in a response, nameHeadBytes what one takes beside
 	// itself. With the floors (4 MiB at most), and the records or one long one, they stay
 	// below api.MaxMessageBytes.
 	maxNamesBytes = 8 << 20
-	nameHeadBytes = 4
+	nameHeadBytes = 16
 )
 
 // Subscribe implements api.StreamServer.
@@ -279,12 +278,12 @@ func (d *delivery) name(frame *api.Frame) error {
 			continue
 		}
 		name := &api.TopicName{Id: id, Name: d.server.Engine.TopicName(id)}
-		if bytes += proto.Size(name) + nameHeadBytes; bytes > maxNamesBytes {
+		if bytes += len(name.Name) + nameHeadBytes; bytes > maxNamesBytes {
 			ahead := &api.Frame{Topics: frame.Topics, ScannedSeq: d.told, TipSeq: frame.TipSeq}
 			if err := d.send(ahead); err != nil {
 				return err
 			}
-			frame.Topics, bytes = nil, proto.Size(name)+nameHeadBytes
+			frame.Topics, bytes = nil, len(name.Name)+nameHeadBytes
 		}
 		frame.Topics = append(frame.Topics, name)
 	}

@@ -40,6 +40,7 @@ const turnBytes = 64 << 10
 type Turns struct {
 	slots   chan struct{}       // a token for each turn that may be taken
 	waited  func(time.Duration) // see New
+	lease   time.Duration
 	sleep   func(time.Duration)
 	waiting atomic.Int64
 
@@ -55,10 +56,20 @@ type Turns struct {
 // time, one at least. waited is told how long each reader waited that was to read in turn,
 // also one that came at once, and one that got none; it is called by several at a time.
 func New(processors int, waited func(time.Duration)) *Turns {
-	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited, sleep: sleep}
+	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited, lease: lease, sleep: sleep}
 	for range cap(t.slots) {
 		t.slots <- struct{}{}
 	}
+	return t
+}
+
+// Busy are the turns of a machine on which sleepers always wake late, for tests: everybody
+// takes turns while messages are published. The pauses are too short to be noticed, and
+// who does not give its turn back keeps it.
+func Busy(processors int, waited func(time.Duration)) *Turns {
+	t := New(processors, waited)
+	t.pause, t.lease = 1e-9, time.Hour
+	t.probing.Store(true)
 	return t
 }
 
@@ -104,7 +115,7 @@ func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	defer limit.Stop()
 	select {
 	case <-t.slots:
-		return Turn{turns: t, begun: time.Now(), lease: time.AfterFunc(lease, t.free)}
+		return Turn{turns: t, begun: time.Now(), lease: time.AfterFunc(t.lease, t.free)}
 	case <-limit.C:
 	case <-ctx.Done():
 	}

@@ -18,12 +18,10 @@ func waited(t *Turns, end uint64) (Turn, time.Duration) {
 
 func ignore(time.Duration) {}
 
-// busy are the turns of a machine on which sleepers wake late: the pauses are too short to be
-// noticed, and stay so, since nothing is probed.
+// busy is Busy with the lease of a node.
 func busy(processors int) *Turns {
-	t := New(processors, ignore)
-	t.pause = 1e-9
-	t.probing.Store(true)
+	t := Busy(processors, ignore)
+	t.lease = lease
 	return t
 }
 
