@@ -18,7 +18,7 @@ func TestStartup(t *testing.T) {
 	r, err := Run(t.Context(), Options{
 		Binary: binary, Dir: t.TempDir(), Messages: 20_000, Topics: 3000, Few: 10, Payload: 32, TipBytes: 1 << 20,
 		Args:     []string{"--segment-size", "256KiB", "--snapshot-size", "1MiB"}, // so that there are files
-		Calm:     200 * time.Millisecond,
+		Calm:     time.Second,
 		Patience: 5 * time.Minute, Step: func(what string) { t.Log(what) },
 	})
 	if err != nil {
