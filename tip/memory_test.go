@@ -1,9 +1,13 @@
 package tip
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"chorale/message"
 )
@@ -52,16 +56,44 @@ func TestMemory(t *testing.T) {
 
 // TestMemoryComesBack: the memory of a large ring goes with the tip.
 func TestMemoryComesBack(t *testing.T) {
+	const ring = 384 << 20
+	begun := largeMappings(t, ring)
 	r := message.NewRecord(message.Draft{Payload: make([]byte, 1<<20)}, 0, 1, 0, 1)
 	for range 4 {
-		tip := New(256 << 20)
+		tip := New(ring)
 		for seq := uint64(1); seq <= 3; seq++ {
 			r.Stamp(0, seq, seq-1, 1)
 			tip.Append(0, r)
 		}
 		tip.Publish()
-		runtime.GC()
+		if n := largeMappings(t, ring); n <= begun {
+			t.Fatalf("%d large mappings with a ring, %d before", n, begun)
+		}
+		runtime.KeepAlive(tip)
 	}
+	for tries := 0; largeMappings(t, ring) > begun; tries++ {
+		if tries == 1000 {
+			t.Fatal("the memory of rings that nobody has any more is held")
+		}
+		runtime.GC() // cleanups run beside this
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// largeMappings counts the mappings of the process that have so many bytes and more.
+func largeMappings(t *testing.T, bytes uint64) (n int) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skipf("this system does not say what is mapped: %v", err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		if _, err := fmt.Sscanf(line, "%x-%x", &from, &to); err == nil && to-from >= bytes && strings.Contains(line, " rw-p ") {
+			n++
+		}
+	}
+	return n
 }
 
 // TestSteady: once the ring has gone round, appending allocates nothing, also while
