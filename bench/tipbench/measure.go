@@ -108,32 +108,24 @@ type passes struct{ linear, cold, planned, turns, indexed []pass }
 
 // round adds a pass of each kind.
 func (p *passes) round(g *ring, filters []*topic.Filters, n int) {
-	p.linear = append(p.linear, g.pass(filters, tip.Linear), g.pass(filters, tip.Linear))
-	p.cold = append(p.cold, g.pass(filters, tip.Planned))
+	p.linear = append(p.linear, g.pass(filters, tip.Linear, false), g.pass(filters, tip.Linear, false))
+	p.cold = append(p.cold, g.pass(filters, tip.Planned, false))
 	warm := []func(){
-		func() { p.planned = append(p.planned, g.pass(filters, tip.Planned)) },
-		func() { p.indexed = append(p.indexed, g.pass(filters, tip.Indexed)) },
+		func() { p.planned = append(p.planned, g.pass(filters, tip.Planned, false)) },
+		func() { p.indexed = append(p.indexed, g.pass(filters, tip.Indexed, false)) },
 	}
 	if len(filters) > 1 {
-		warm = append(warm, func() { p.turns = append(p.turns, g.turns(filters)) })
+		warm = append(warm, func() { p.turns = append(p.turns, g.pass(filters, tip.Planned, true)) })
 	}
 	for i := range warm {
 		warm[(n+i)%len(warm)]()
 	}
 }
 
-// turns is a pass of the product in which one reader waits for the other.
-func (g *ring) turns(filters []*topic.Filters) (sum pass) {
-	for i := range filters {
-		p := g.pass(filters[i:i+1], tip.Planned)
-		sum.CPU, sum.Wall, sum.Allocs, sum.Bytes = sum.CPU+p.CPU, sum.Wall+p.Wall, sum.Allocs+p.Allocs, sum.Bytes+p.Bytes
-		sum.delivered, sum.evicted = sum.delivered+p.delivered, sum.evicted+p.evicted
-	}
-	return sum
-}
-
-// pass lets all readers recover at once.
-func (g *ring) pass(filters []*topic.Filters, method tip.Method) pass {
+// pass lets all readers recover at once, or one after the other: then they differ in nothing
+// else, since what happens between two of them, such as counting allocations, leaves the
+// next one another processor.
+func (g *ring) pass(filters []*topic.Filters, method tip.Method, inTurn bool) pass {
 	var cpu, delivered, evicted atomic.Int64
 	var wg sync.WaitGroup
 	p := pass{}
@@ -148,6 +140,9 @@ func (g *ring) pass(filters []*topic.Filters, method tip.Method) pass {
 					evicted.Add(int64(fell))
 				})))
 			})
+			if inTurn {
+				wg.Wait()
+			}
 		}
 		wg.Wait()
 	})
