@@ -11,9 +11,10 @@ import (
 
 const (
 	// active is for how long a new message says that messages are published: longer than a
-	// publisher that waits for each answer may be held up by the readers themselves. Else
-	// they would read without turns just then.
-	active = 2 * time.Second
+	// publisher that waits for each answer is held up by the readers themselves, or they would
+	// read without turns just then. Not much longer: behind the last message recoveries are
+	// slowed down for nobody.
+	active = 250 * time.Millisecond
 	// patience is how long a reader waits for a turn before it reads without one: its client
 	// counts on hearing something every api.ProgressInterval. lease is how long it may keep
 	// the turn: a client that takes nothing, and a disk that stalls under one reader, do not
@@ -45,7 +46,8 @@ type Turns struct {
 	waiting atomic.Int64
 
 	end   atomic.Uint64 // newest seq that was seen
-	since atomic.Int64  // when it was seen first, in Unix nanoseconds
+	since atomic.Int64  // when it was seen first, a Duration since begun
+	begun time.Time     // so that nobody minds a clock that is set
 
 	probing atomic.Bool
 	mu      sync.Mutex
@@ -56,7 +58,7 @@ type Turns struct {
 // time, one at least. waited is told how long each reader waited that was to read in turn,
 // also one that came at once, and one that got none; it is called by several at a time.
 func New(processors int, waited func(time.Duration)) *Turns {
-	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited, lease: lease, sleep: sleep}
+	t := &Turns{slots: make(chan struct{}, max(processors/2, 1)), waited: waited, lease: lease, sleep: sleep, begun: time.Now()}
 	for range cap(t.slots) {
 		t.slots <- struct{}{}
 	}
@@ -96,10 +98,11 @@ func (u Turn) Limit(most int) int {
 // end, and sleepers wake late. If not, and if none comes in time, it returns without one.
 func (t *Turns) Take(ctx context.Context, end uint64) Turn {
 	now := time.Now()
+	age := now.Sub(t.begun)
 	if t.end.Swap(end) != end {
-		t.since.Store(now.UnixNano())
+		t.since.Store(int64(age))
 	}
-	if now.UnixNano()-t.since.Load() > int64(active) {
+	if age-time.Duration(t.since.Load()) > active {
 		return Turn{}
 	}
 	t.probe()

@@ -51,19 +51,27 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestSeldom: who publishes a message a second is left the processor like who publishes many.
+// TestSeldom: who publishes five messages a second is left the processor like who publishes
+// many, and behind the last one nobody waits any more.
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := busy(2)
+		took := func(end uint64) bool {
+			u := turns.Take(t.Context(), end)
+			defer u.Give()
+			return u.turns != nil
+		}
 		for end := range uint64(3) {
 			for range 4 {
-				u := turns.Take(t.Context(), end+1)
-				if u.turns == nil {
+				if !took(end + 1) {
 					t.Error("no turn was taken between two messages")
 				}
-				u.Give()
-				time.Sleep(time.Second / 4)
+				time.Sleep(time.Second / 20)
 			}
+		}
+		time.Sleep(active)
+		if took(3) {
+			t.Error("a turn was taken long behind the last message")
 		}
 	})
 }
