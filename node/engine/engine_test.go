@@ -162,7 +162,9 @@ func TestCutOff(t *testing.T) {
 			t.Errorf("without a leader: %v", err)
 		}
 		old.connect()
-		c.until("the old leader follows", func() bool { id, _ := old.engine.Leader(); return id != "" })
+		c.until("the old leader follows", func() bool { id, local := old.engine.Leader(); return !local && id == c.leader().id })
+		pass(2 * time.Second) // it may have brought a higher term, and with it another election
+		c.leader().mustPublish("a", "y")
 
 		leader := c.leader()
 		leader.isolate()
