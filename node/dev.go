@@ -151,17 +151,14 @@ func (d Dev) configs() ([]Config, error) {
 			seeds = append(seeds, at(p[3]))
 		}
 	}
-	known, founded := d.known()
+	expect := d.expect()
 	var out []Config
 	for i, p := range ports {
 		c := DefaultConfig()
 		c.ID = devName(i)
 		c.Dir = filepath.Join(d.Dir, c.ID)
 		c.API, c.HTTP, c.Raft, c.Gossip = Listener{Bind: at(p[0])}, Listener{Bind: at(p[1])}, Listener{Bind: at(p[2])}, Listener{Bind: at(p[3])}
-		c.BootstrapExpect, c.Join = d.Nodes, seeds
-		if founded {
-			c.BootstrapExpect = known[i].Expect // 0 of a node that is not known: it joins
-		}
+		c.BootstrapExpect, c.Join = expect[i], seeds
 		if c.TipBytes = d.TipBytes; c.TipBytes == 0 {
 			c.TipBytes = devTipBytes
 		}
@@ -178,22 +175,28 @@ func (d Dev) configs() ([]Config, error) {
 	return out, nil
 }
 
-// known is what the folders of the nodes remember, and whether there is a cluster already.
-// A folder that cannot be read says what is wrong with it when its node starts.
-func (d Dev) known() (ids []identity, founded bool) {
-	ids = make([]identity, d.Nodes)
-	for i := range maxExpect {
-		var id identity
+// expect is the bootstrap-expect of each node. Where there is a cluster already, it is the one
+// of then, also for a node that has not come to know of it, and none of those that have no
+// folder or were added: they join. A folder that cannot be read says so when its node starts.
+func (d Dev) expect() []int {
+	ids := make([]identity, maxExpect)
+	then := 0 // 0 as long as there is no cluster
+	for i := range ids {
 		b, err := os.ReadFile(filepath.Join(d.Dir, devName(i), identityFile))
-		if err != nil || json.Unmarshal(b, &id) != nil {
-			continue
-		}
-		founded = founded || id.Cluster != ""
-		if i < d.Nodes {
-			ids[i] = id
+		if err == nil && json.Unmarshal(b, &ids[i]) == nil && ids[i].Cluster != "" {
+			then = max(then, ids[i].Expect)
 		}
 	}
-	return ids, founded
+	out := make([]int, d.Nodes)
+	for i := range out {
+		switch id := ids[i]; {
+		case then == 0:
+			out[i] = d.Nodes
+		case id.Node != "" && (id.Expect > 0 || id.Cluster == ""):
+			out[i] = then
+		}
+	}
+	return out
 }
 
 func devName(i int) string { return fmt.Sprintf("n%d", i+1) }

@@ -2,14 +2,54 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"chorale/api"
 )
+
+// TestDevExpects: who founds with whom, by what the folders remember.
+func TestDevExpects(t *testing.T) {
+	const cluster = `"cluster_id":"c"`
+	founder, added := `{"node_id":"n",`+cluster+`,"bootstrap_expect":3}`, `{"node_id":"n",`+cluster+`}`
+	begun := `{"node_id":"n"}`
+	for name, test := range map[string]struct {
+		folders []string // of n1 and so on; "" is none
+		nodes   int
+		want    []int
+	}{
+		"none":                    {nil, 3, []int{3, 3, 3}},
+		"founding is not over":    {[]string{begun, `{"node_id":"n","bootstrap_expect":3}`}, 3, []int{3, 3, 3}},
+		"founded":                 {[]string{founder, founder, founder}, 3, []int{3, 3, 3}},
+		"one has not heard of it": {[]string{founder, founder, begun}, 3, []int{3, 3, 3}},
+		"one is wiped":            {[]string{founder, founder, ""}, 3, []int{3, 3, 0}},
+		"one was added":           {[]string{founder, founder, founder, added}, 4, []int{3, 3, 3, 0}},
+		"more":                    {[]string{founder, founder, founder}, 5, []int{3, 3, 3, 0, 0}},
+		"fewer":                   {[]string{founder, founder, founder}, 2, []int{3, 3}},
+		"the first is wiped":      {[]string{"", founder, founder}, 1, []int{0}},
+		"one cannot be read":      {[]string{founder, "{", founder}, 3, []int{3, 0, 3}},
+		"one found it by itself":  {[]string{`{"node_id":"n",` + cluster + `,"bootstrap_expect":1}`}, 3, []int{1, 0, 0}},
+	} {
+		dir := t.TempDir()
+		for i, identity := range test.folders {
+			if identity == "" {
+				continue
+			}
+			folder := filepath.Join(dir, fmt.Sprintf("n%d", i+1))
+			if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, identityFile), []byte(identity), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := (Dev{Nodes: test.nodes, Dir: dir}).expect(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
 
 // TestDevGoesOn: the cluster goes on without a node that was drained or removed, and in its
 // folder with nodes that it did not have before.

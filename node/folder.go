@@ -89,9 +89,11 @@ type folder struct {
 // noPurpose is what a node with an empty folder is told that is to join none, nor found one.
 var noPurpose = &ConfigError{"join", "", "the data folder is empty: want the gossip address of a node of the cluster, or bootstrap-expect to found one (1 is a cluster of this node alone)"}
 
-// purpose refuses such a node before it has made a folder.
+// purpose refuses such a node before anything is written.
 func (c Config) purpose() error {
-	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) && c.BootstrapExpect == 0 && len(c.Join) == 0 {
+	entries, err := os.ReadDir(c.Dir)
+	empty := errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
+	if empty && c.BootstrapExpect == 0 && len(c.Join) == 0 {
 		return noPurpose
 	}
 	return nil

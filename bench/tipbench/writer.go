@@ -30,17 +30,9 @@ type Appended struct {
 
 // startWriter appends drawn messages until the returned function is called.
 func (g *ring) startWriter() (stop func()) {
-	var done atomic.Bool
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() {
-			g.write(g.drawn(batchMessages))
-		}
+	return start(1, func(int) func() {
+		return func() { g.write(g.drawn(batchMessages)) }
 	})
-	return func() {
-		done.Store(true)
-		wg.Wait()
-	}
 }
 
 // drawn are the topics of the next n messages.

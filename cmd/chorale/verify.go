@@ -88,8 +88,8 @@ func (v *verifyCmd) verify(cmd *cobra.Command, _ []string) error {
 	for try := 0; ; try++ {
 		nodes = nodes[:0]
 		for _, n := range known {
-			// Reading takes long: meanwhile a node that was asked before has gone on. So who
-			// differs then is asked once more, for what there is, as without --deep.
+			// Reading takes long: meanwhile a node that was asked before has gone on. So nodes
+			// that differ then are asked again for what there is, as without --deep.
 			nodes = append(nodes, v.files(cmd.Context(), n, v.deep && try == 0))
 		}
 		if err := cmd.Context().Err(); err != nil {
@@ -132,9 +132,10 @@ func verdict(nodes []show.NodeFiles, differences []show.Difference) error {
 	if err := connect.OneCluster(clusters); err != nil {
 		return err
 	}
-	if n := len(differences); show.OnlyLayout(differences) && n > 0 {
+	switch n := len(differences); {
+	case n > 0 && show.OnlyLayout(differences):
 		return fmt.Errorf("%d differences, all in which files hold the messages: some nodes are one step of compaction ahead of others; run chorale verify again in a minute", n)
-	} else if n > 0 {
+	case n > 0:
 		return fmt.Errorf("%d differences: nodes fetch what they lack from each other, so run chorale verify again in a minute; "+
 			"if a file stays missing, chorale status says why", n)
 	}

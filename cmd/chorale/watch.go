@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chorale/client"
+	"chorale/cmd/settings"
 	"chorale/cmd/show"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ func (s *statusCmd) print(out io.Writer, terminal bool, now, before look) error 
 		return show.StatusLine(out, now.at, now.nodes)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s, every %s%s\n\n", now.at.Format(time.DateTime), s.every, now.rate(before))
+	fmt.Fprintf(&b, "%s, every %s%s\n\n", now.at.Format(time.DateTime), settings.DurationString(s.every), now.rate(before))
 	if now.err != nil {
 		fmt.Fprintln(&b, s.Explain(now.err))
 	} else if err := show.Status(&b, now.nodes); err != nil {

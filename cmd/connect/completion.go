@@ -20,7 +20,7 @@ const (
 )
 
 // Complete asks the cluster what begins like the word. A cluster that does not answer has
-// nothing to offer: a shell shows no errors. What is offered may go on, so no space follows.
+// nothing to offer: a shell shows no errors.
 func Complete(n *Connection, ask func(ctx context.Context, c *client.Client, word string) ([]string, error)) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		if err := settings.Apply(cmd); err != nil {
@@ -37,7 +37,7 @@ func Complete(n *Connection, ask func(ctx context.Context, c *client.Client, wor
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return offered, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -55,7 +55,7 @@ func CompleteOne(complete cobra.CompletionFunc) cobra.CompletionFunc {
 // does with folders: a level with others below it ends in a slash, and can also be taken
 // as a subtree.
 func CompleteTopics(n *Connection) cobra.CompletionFunc {
-	return Complete(n, func(ctx context.Context, c *client.Client, word string) ([]string, error) {
+	complete := Complete(n, func(ctx context.Context, c *client.Client, word string) ([]string, error) {
 		parent := word[:strings.LastIndexByte(word, '/')+1]
 		var filters []string
 		if parent != "" {
@@ -70,6 +70,10 @@ func CompleteTopics(n *Connection) cobra.CompletionFunc {
 		}
 		return nextLevels(names, parent, word), nil
 	})
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		names, directive := complete(cmd, args, word)
+		return names, directive | cobra.ShellCompDirectiveNoSpace // they may go on
+	}
 }
 
 // CompleteTopic offers topics as the first argument, or as a value of a flag: no subtrees,

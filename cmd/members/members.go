@@ -13,7 +13,6 @@ import (
 	"chorale/api"
 	"chorale/client"
 	"chorale/cmd/connect"
-	"chorale/cmd/settings"
 
 	"github.com/spf13/cobra"
 )
@@ -29,11 +28,9 @@ A node that is removed neither votes nor serves any more, and ends; with its old
 folder it is refused for good. With an empty one it joins again as a new node. So a
 node whose disk is lost is removed first, and then started with an empty folder.
 
-Nobody is removed because it is silent, unless the leader runs with
-serve --remove-dead-after. What would leave the cluster without a
-majority of living voters is refused.`
-
-const completionTimeout = 2 * time.Second
+Nobody is removed because it is silent, unless the leader runs with serve
+--remove-dead-after. What would leave the cluster without a majority of living voters
+is refused.`
 
 type membersCmd struct {
 	connect.Connection
@@ -109,11 +106,16 @@ func (m *membersCmd) ask(ctx context.Context) (out *api.ListMembersResponse, err
 		return nil, err
 	}
 	defer c.Close()
+	out, err = listMembers(ctx, c)
+	return out, m.Explain(err)
+}
+
+func listMembers(ctx context.Context, c *client.Client) (out *api.ListMembersResponse, err error) {
 	err = c.Cluster(ctx, func(ctx context.Context, n api.ClusterClient) (err error) {
 		out, err = n.ListMembers(ctx, &api.ListMembersRequest{})
 		return err
 	})
-	return out, m.Explain(err)
+	return out, err
 }
 
 func (m *membersCmd) list(cmd *cobra.Command, _ []string) error {
@@ -209,22 +211,16 @@ func (m *membersCmd) awaitLeader(ctx context.Context, leader string) error {
 	}
 }
 
-// complete offers the ids of the nodes.
+// complete offers the ids of the nodes as the one argument.
 func (m *membersCmd) complete(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || settings.Apply(cmd) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	list, err := m.ask(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var ids []string
-	for _, n := range list.Members {
-		if strings.HasPrefix(n.NodeId, word) && n.Wish != api.Member_NONE {
-			ids = append(ids, n.NodeId)
+	return connect.CompleteOne(connect.Complete(&m.Connection, func(ctx context.Context, c *client.Client, word string) ([]string, error) {
+		list, err := listMembers(ctx, c)
+		var ids []string
+		for _, n := range list.GetMembers() {
+			if strings.HasPrefix(n.NodeId, word) && n.Wish != api.Member_NONE {
+				ids = append(ids, n.NodeId)
+			}
 		}
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
+		return ids, err
+	}))(cmd, args, word)
 }

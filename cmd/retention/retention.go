@@ -32,9 +32,9 @@ week; a year for app/debug/** and a week for ** do too.
 
 Of the whole stream go the oldest ranges of files, as a whole: a range goes when its
 newest message is older than the age, or when the ranges behind it have the bytes. So
-never less is kept than was asked for, and up to one range more, which compaction makes
-larger with the history: of one of some hundred MiB that may be the most of it. The
-newest range, and what is in no file yet, stays in any case.
+never less is kept than was asked for, and up to one range more, which in a short
+history may be most of it. The newest range, and what is in no file yet, stays in any
+case.
 
 Of a subtree go its messages: by age, a thirty-second of the age late at most; by bytes
 of its records up to the start of a range of files. They are not delivered any more;

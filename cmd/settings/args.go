@@ -36,33 +36,25 @@ func Teach(root *cobra.Command) {
 
 // teachGroup makes a command with others below it refuse what is none of them.
 func teachGroup(group *cobra.Command) {
-	var names []string
-	for _, sub := range group.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	runs, check := group.Runnable(), group.Args
-	group.Args = func(cmd *cobra.Command, args []string) error {
-		near := ""
-		if len(args) > 0 {
-			near = nearest(args[0], names)
-		}
-		switch {
-		case runs && near != "":
-			return Usagef("did you mean %s %s? If not, write ./%s", cmd.CommandPath(), near, args[0])
-		case runs:
+	if check := group.Args; group.Runnable() {
+		group.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if near := nearest(args[0], subcommands(cmd)); near != "" {
+					return Usagef("did you mean %s %s? If not, write ./%s", cmd.CommandPath(), near, args[0])
+				}
+			}
 			return check(cmd, args)
-		case len(args) == 0:
-			return Usagef("%s needs one of %s", cmd.CommandPath(), words(names))
-		case near != "":
-			return Usagef("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), near)
 		}
-		return Usagef("unknown command %q for %q: there are %s", args[0], cmd.CommandPath(), words(names))
+		return
 	}
-	if !runs {
-		group.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nobody come here
+	group.Use, group.DisableFlagsInUseLine = group.Name()+" COMMAND", true
+	group.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return Usagef("%s needs one of %s", cmd.CommandPath(), words(subcommands(cmd)))
+		}
+		return unknownCommand(cmd, args[0])
 	}
+	group.RunE = func(*cobra.Command, []string) error { return nil } // Args lets nobody come here
 }
 
 // words lists words as a sentence does.
@@ -75,24 +67,32 @@ func words(list []string) string {
 
 // KnownTopic is for the command help: what it is asked about is a command.
 func KnownTopic(help *cobra.Command, args []string) error {
-	at := help.Root()
-	for _, word := range args {
-		var names []string
-		var next *cobra.Command
-		for _, sub := range at.Commands() {
-			if names = append(names, sub.Name()); sub.Name() == word {
-				next = sub
-			}
-		}
-		if next == nil {
-			if near := nearest(word, names); near != "" {
-				return Usagef("unknown command %q for %q; did you mean %s?", word, at.CommandPath(), near)
-			}
-			return Usagef("unknown command %q for %q", word, at.CommandPath())
-		}
-		at = next
+	at, rest, _ := help.Root().Find(args) // what is not found is in rest
+	if len(rest) == 0 {
+		return nil
 	}
-	return nil
+	return unknownCommand(at, rest[0])
+}
+
+// unknownCommand names the command that may have been meant, or all that there are.
+func unknownCommand(group *cobra.Command, word string) error {
+	names := subcommands(group)
+	if near := nearest(word, names); near != "" {
+		return Usagef("unknown command %q for %q; did you mean %s?", word, group.CommandPath(), near)
+	}
+	if len(names) == 0 {
+		return Usagef("unknown command %q for %q, which has none", word, group.CommandPath())
+	}
+	return Usagef("unknown command %q for %q: there are %s", word, group.CommandPath(), words(names))
+}
+
+func subcommands(group *cobra.Command) (names []string) {
+	for _, sub := range group.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // CompleteFlag offers words as values of a flag.

@@ -41,5 +41,8 @@ func TestCompare(t *testing.T) {
 		if len(got) != 1 || !strings.HasPrefix(got[0].Node+" "+got[0].File+" "+got[0].What, want) {
 			t.Errorf("%v, want %q", got, want)
 		}
+		if layout := strings.HasSuffix(want, "in other files"); OnlyLayout(got) != layout {
+			t.Errorf("%v: only the layout differs: %v", got, !layout)
+		}
 	}
 }
